@@ -43,8 +43,9 @@ def main(argv):
     """Flags -> run."""
     del argv
     with experiment.begun(fields.open_fields, has_steps=False) as begun:
-        given_fields.check_test_split(begun[0], given_fields.given())
-        if ignored := given_fields.without_effect_on_a_head(given_fields.given()):
+        config, given = begun[0], given_fields.given()
+        given_fields.check_test_split(config, given)
+        if ignored := given_fields.without_effect_on_a_head(config, given):
             logging.warning("without effect, since only a head is fitted: %s", ", ".join(ignored))
         run(*begun)
 

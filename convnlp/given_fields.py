@@ -4,7 +4,7 @@ import inspect
 
 from absl import flags, logging
 
-from convnlp import tasks
+from convnlp import options, tasks
 from convnlp.layers import MIXERS
 from convnlp.models import preset_names, presets
 from convnlp.models.layouts import layer_mixers
@@ -17,8 +17,7 @@ _COUNTS = ("train.num_steps", "train.eval_every", "train.checkpoint_every")
 # What a head alone has no use for, except for the fields below.
 _OF_NO_HEAD = (
     *("objective.", "optimizer.", "train.", "task.num_epochs", "task.head_dropout", "task.pack"),
-    *("task.options.r_drop", "task.options.teachers", "model.dropout", "data.target_length"),
-    *("data.group_by_length", "data.shuffle_buffer"),
+    *("model.dropout", "data.target_length", "data.group_by_length", "data.shuffle_buffer"),
 )
 _OF_ALL = ("train.batch_size", "train.dtype", "train.deterministic")
 
@@ -165,11 +164,15 @@ def _of_layout(name):
     return {each for part in found for each in ([part] if isinstance(part, str) else part)}
 
 
-def without_effect_on_a_head(fields):
+def without_effect_on_a_head(config, fields):
     """Returns the names of the fields that have no effect if only a head is fitted to a frozen encoder.
 
     Example:
-    >>> without_effect_on_a_head({"seed": 1, "optimizer.learning_rate": 0.1, "train.batch_size": 8})
-    ['optimizer.learning_rate']
+    >>> from convnlp.configs import finetune_classification
+    >>> fields = {"seed": 1, "task.options.r_drop": 0.1, "train.batch_size": 8}
+    >>> without_effect_on_a_head(finetune_classification.get_config(), fields)
+    ['task.options.r_drop']
     """
-    return [name for name in fields if name.startswith(_OF_NO_HEAD) and name not in _OF_ALL]
+    of_task = options.options_of(tasks.task_named(config.task.kind), head=False)
+    unread = _OF_NO_HEAD + tuple(f"task.options.{name}" for name in of_task)
+    return [name for name in fields if name.startswith(unread) and name not in _OF_ALL]

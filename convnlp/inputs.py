@@ -2,10 +2,12 @@
 
 import functools
 import hashlib
+import itertools
 import os
 
 from absl import logging
 
+from convnlp import options, tasks
 from convnlp.data import Source, SourceError, files, sources, tfds_source
 from convnlp.models import preset_names
 from convnlp.training import storage
@@ -41,7 +43,7 @@ def fingerprints(config):
         "task.unlabelled_source": (source, config.task.unlabelled_source, "train"),
         "tokenizer": (_files, [config.tokenizer]),
         "init_from": (_preset, config.init_from),
-        "task.options.teachers": (_presets, _teachers(config)),
+        **{f"task.options.{name}": (_presets, each) for name, each in _named_presets(config).items()},
     }
     found = {}
     verbosity = logging.get_verbosity()
@@ -61,15 +63,20 @@ def fingerprints(config):
 
 
 def locate_presets(config):
-    """Raises ValueError if a preset that a config names, to start from or as a teacher, does not exist."""
-    for preset in filter(None, (config.init_from, *_teachers(config))):
+    """Raises ValueError if a preset that a config names, to start from or in its task, does not exist."""
+    for preset in filter(None, itertools.chain([config.init_from], *_named_presets(config).values())):
         preset_names.locate(preset)
 
 
-def _teachers(config):
-    """Returns the presets of `task.options.teachers`; none if that is not a list, as the task will say."""
-    given = config.task.options.get("teachers", ())
-    return given if isinstance(given, list | tuple) else ()
+def _named_presets(config):
+    """Returns the presets that options of the task name: dict, option -> list, without wrong types."""
+    task, found = tasks.task_named(config.task.kind), {}
+    for name in options.options_of(task, preset=True):
+        value = config.task.options.get(name, getattr(task, name))
+        value = [value] if isinstance(value, str) else value
+        if isinstance(value, list | tuple):  # else the task refuses it later
+            found[name] = value
+    return found
 
 
 def _source(source):

@@ -6,22 +6,26 @@ import difflib
 from convnlp.data.rules import short
 
 
-def option(default=dataclasses.MISSING, rule=None):
+def option(default=dataclasses.MISSING, rule=None, *, preset=False, head=True):
     """Makes a field of a dataclass an option.
 
     Args:
         default: its value if a config sets none.
         rule: `convnlp.data.rules.Rule` that its values must obey, such as `rules.number("[0, 1)")`.
+        preset: bool. Whether its value names presets, as a string or a sequence of these. A run then checks
+            that they exist before anything is read, and records their sums.
+        head: bool. Whether `fit-head` reads it too; if not, it warns of one that is given.
 
     Returns:
         The field, to assign after the annotation: `smoothing: float = option(0.1, rules.number("[0, 1)"))`.
     """
-    return dataclasses.field(default=default, metadata={"rule": rule})
+    return dataclasses.field(default=default, metadata={"rule": rule, "preset": preset, "head": head})
 
 
-def options_of(cls):
-    """Returns the names of a dataclass's fields that were made by `option`."""
-    return [field.name for field in dataclasses.fields(cls) if "rule" in field.metadata]
+def options_of(cls, **kind):
+    """Returns the names of a dataclass's fields that were made by `option`, with these of its arguments."""
+    of_each = {field.name: field.metadata for field in dataclasses.fields(cls)}
+    return [name for name, found in of_each.items() if "rule" in found and kind.items() <= found.items()]
 
 
 def check_names(given, known, what):

@@ -1,5 +1,6 @@
 """Fields that a command gives in vain are refused, or named where they do no harm."""
 
+import dataclasses
 import doctest
 
 import pytest
@@ -12,6 +13,7 @@ from convnlp.configs import (
     finetune_text_to_text,
     pretrain_encoder,
 )
+from convnlp.tasks import TASKS, Classification, option
 from tests import corpus
 from tests.run_program import run_program
 
@@ -163,7 +165,20 @@ def test_the_program_refuses_them_before_anything_is_read(tmp_path, source, fiel
 
 @pytest.mark.parametrize("name", ["model.dropout", "task.pack", "data.target_length", "data.shuffle_buffer"])
 def test_what_a_head_alone_does_not_use(name):
-    assert given_fields.without_effect_on_a_head({"task.text_field": "a", name: 1}) == [name]
+    fields = {"task.text_field": "a", name: 1}
+    assert given_fields.without_effect_on_a_head(finetune_classification.get_config(), fields) == [name]
+
+
+@pytest.mark.parametrize("name", ["r_drop", "margin"])
+def test_an_option_that_a_head_alone_does_not_use(monkeypatch, name):
+    margin = option(0.1, head=False)
+    members = {"__annotations__": {"margin": float}, "margin": margin}
+    cls = dataclasses.dataclass(frozen=True, kw_only=True)(type("Own", (Classification,), members))
+    monkeypatch.setitem(TASKS, "own", cls)
+    config = finetune_classification.get_config()
+    config.task.kind = "own"
+    fields = {"task.options.class_weights": "balanced", f"task.options.{name}": 1}
+    assert given_fields.without_effect_on_a_head(config, fields) == [f"task.options.{name}"]
 
 
 def test_a_head_alone_names_them(tmp_path, source):

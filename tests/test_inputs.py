@@ -1,12 +1,15 @@
 """What a run reads, by content."""
 
+import dataclasses
 import shutil
+from typing import ClassVar
 
 import pytest
 
 from convnlp import inputs
 from convnlp.configs import common
-from convnlp.data import pydocs
+from convnlp.data import pydocs, rules
+from convnlp.tasks import TASKS, Regression, option
 from convnlp.training import storage
 from tests import corpus
 
@@ -57,6 +60,28 @@ def test_teachers_are_read_too(folder):
     assert [name for name in before if after[name] != before[name]] == ["2/config.json"]
     config.task.options.teachers = ()
     assert "task.options.teachers" not in inputs.fingerprints(config)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Reranked(Regression):
+    """Of which only the options are asked; it has no `teachers`."""
+
+    name: ClassVar[str] = "reranked"
+    reranker: str = option("", rules.STRING, preset=True)
+
+
+def test_an_option_of_your_own_that_names_a_preset_is_read_too(folder, monkeypatch):
+    monkeypatch.setitem(TASKS, "reranked", Reranked)
+    config = config_of(folder)
+    config.task.kind = "reranked"
+    config.task.options.teachers = ("nobody",)
+    inputs.locate_presets(config)
+    assert not [name for name in inputs.fingerprints(config) if name.startswith("task.options.")]
+    config.task.options.reranker = f"{folder}/preset"
+    assert list(inputs.fingerprints(config)["task.options.reranker"]) == ["1/vocabulary.spm", "1/config.json"]
+    config.task.options.reranker = f"{folder}/none"
+    with pytest.raises(ValueError, match="none: no such directory"):
+        inputs.locate_presets(config)
 
 
 def test_the_directory_does_not_matter_and_each_byte_does(folder):

@@ -62,8 +62,8 @@ class Classification(PooledHeadTask):
     scored_by: ClassVar[tuple] = ("texts", "label", "label_names", "label_threshold")
 
     ngram_buckets: int | None = option(None, _BUCKETS)
-    r_drop: float = option(0.0, rules.number("[0, inf)"))
-    teachers: tuple = option((), rules.sequence_of(rules.NAME))
+    r_drop: float = option(0.0, rules.number("[0, inf)"), head=False)
+    teachers: tuple = option((), rules.sequence_of(rules.NAME), preset=True, head=False)
     class_weights: object = option(None, _CLASS_WEIGHTS)
 
     def __post_init__(self):
