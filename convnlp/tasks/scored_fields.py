@@ -27,15 +27,15 @@ class Fields:
     options: dict = dataclasses.field(default_factory=dict)
 
 
-def with_label(model, source, trained, given, text_roles):
+def with_label(source, trained, given, text_roles, finds_label=True):
     """Returns the fields of a text, or a pair, with a label; arguments as for `Task.scored_fields`.
 
     Args:
-        model: its labels may each have a field of their own; then no field of the label is looked for.
         source: `convnlp.data.Source`.
         trained: dict.
         given: dict.
         text_roles: tuple of str, the keys of `trained` for the texts.
+        finds_label: bool. Whether to look for a field of the label. Default True.
 
     Returns:
         `Fields`.
@@ -48,31 +48,15 @@ def with_label(model, source, trained, given, text_roles):
     own = {name: value for name, value in own.items() if value and names_of(value) <= there}
     own |= {"label_threshold": trained.get("label_threshold"), "options": trained.get("options") or {}}
     found = Fields(**{**own, **given})
-    has_own_fields = fields_of_labels(getattr(model, "labels", None), found.options, there)
     # A key that is not a role only keeps its field from being taken for another role.
     roles = {
         "first text" if "texts" in given else "text_field": found.texts[0],
         "last text": found.texts[-1],
-        "label" if "label" in given or has_own_fields else "label_field": found.label,
+        "label_field" if finds_label and "label" not in given else "label": found.label,
     }
     taken = fields.take(source, roles)
     texts = (taken.get("text_field", found.texts[0]), *found.texts[1:])
     return dataclasses.replace(found, texts=texts, label=taken.get("label_field", found.label))
-
-
-def fields_of_labels(names, options, there):
-    """Returns the fields that hold one label each.
-
-    Args:
-        names: sequence of str, the names of the labels; None if they have none.
-        options: dict, as in `Fields`; "label_fields" may name them otherwise than the labels.
-        there: set of str, the fields of the data.
-
-    Returns:
-        Tuple of str, in the order of the labels; empty if the data have no such fields.
-    """
-    known = (options.get("label_fields"), names)
-    return next((tuple(each) for each in known if each and {*each} <= there), ())
 
 
 def texts_of(trained, text_roles):

@@ -126,7 +126,7 @@ class Task(abc.ABC):
         """
         if "label_field" not in cls.found_fields:
             return Fields(**given)
-        return with_label(model, source, trained, given, cls.text_roles)
+        return with_label(source, trained, given, cls.text_roles)
 
     @property
     def decoder_length(self):

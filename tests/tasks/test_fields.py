@@ -15,7 +15,7 @@ from convnlp.models import (
     TextClassifier,
     TextRegressor,
 )
-from convnlp.tasks import Classification, Fields, Regression, fields
+from convnlp.tasks import Classification, Fields, MultiLabelClassification, Regression, fields
 from tests import corpus
 
 ROWS = corpus.reviews(10)
@@ -88,6 +88,15 @@ def renamed(text, label):
 )
 def test_of_a_classifier(tmp_path, recorded, rows, given, expected):
     assert found(tmp_path, TextClassifier, recorded, rows, **given) == expected
+
+
+def test_columns_that_are_called_like_classes_are_no_labels_of_their_own(tmp_path):
+    model = types.SimpleNamespace(labels=["review", "class"])
+    source = Source(f"jsonl:{corpus.write_jsonl(tmp_path / 'a.jsonl', renamed('review', 'class'))}")
+    assert Classification.scored_fields(model, source, {}, {}) == Fields(("review",), "class")
+    rows = [{"text": "x", "review": 0, "class": 1}]
+    source = Source(f"jsonl:{corpus.write_jsonl(tmp_path / 'a.jsonl', rows)}")
+    assert MultiLabelClassification.scored_fields(model, source, {}, {}) == Fields()
 
 
 def test_of_a_classifier_where_it_is_not_clear(tmp_path):

@@ -14,7 +14,7 @@ from convnlp.options import option
 from convnlp.tasks.multi_label import review
 from convnlp.tasks.multi_label.answers import MultiLabelAnswers
 from convnlp.tasks.pooled_head import PooledHeadTask
-from convnlp.tasks.scored_fields import fields_of_labels
+from convnlp.tasks.scored_fields import with_label
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -65,9 +65,14 @@ class MultiLabelClassification(PooledHeadTask):
     @classmethod
     def from_model(cls, model, source, fields):
         names = tuple(fields.label_names or label_names.names_of(model))
-        each = fields_of_labels(names, fields.options, {*sources.Sample(source, 1).fields})
+        each = _fields_of_labels(names, fields.options, source)
         label = MultiLabel(each or fields.label, names, fields.options.get("separator") or None)
         return cls(label=label, **cls._arguments_from(model, fields))
+
+    @classmethod
+    def scored_fields(cls, model, source, trained, given):
+        has_own_fields = _fields_of_labels(model.labels, trained.get("options") or {}, source)
+        return with_label(source, trained, given, cls.text_roles, finds_label=not has_own_fields)
 
     @classmethod
     def answers(cls, model):
@@ -108,3 +113,19 @@ class MultiLabelClassification(PooledHeadTask):
         outputs = np.clip(outputs, 1e-7, 1 - 1e-7)
         each = scores.of_several_labels(np.log(outputs) - np.log1p(-outputs), found.labels)
         return {name: each[name] for name in self.edge_metrics}
+
+
+def _fields_of_labels(names, options, source):
+    """Returns the fields that hold one label each.
+
+    Args:
+        names: sequence of str, the names of the labels; None if they have none.
+        options: dict, as in `Fields`; "label_fields" may name them otherwise than the labels.
+        source: `Source`.
+
+    Returns:
+        Tuple of str, in the order of the labels; empty if the source has no such fields.
+    """
+    there = {*sources.Sample(source, 1).fields}
+    known = (options.get("label_fields"), names)
+    return next((tuple(each) for each in known if each and {*each} <= there), ())
