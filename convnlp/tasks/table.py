@@ -4,6 +4,7 @@ import dataclasses
 import os
 
 from convnlp import options, tables
+from convnlp.data import fields
 from convnlp.models import Seq2SeqLM, preset_names, presets
 from convnlp.tasks.classification import Classification
 from convnlp.tasks.continuation import Continuation
@@ -108,6 +109,14 @@ def register_task(cls):
         `cls`, so that the function can serve as a decorator.
 
     Raises:
-        ValueError: if it is not such a class, or if its name is taken.
+        ValueError: if it is not such a class, if its name is taken, or if it looks for unknown fields.
     """
-    return tables.register(TASKS, Task, cls)
+    return tables.register(TASKS, Task, cls, check=_check_found_fields)
+
+
+def _check_found_fields(cls):
+    if not {*cls.found_fields} <= {*fields.ROLES}:
+        raise ValueError(
+            f"`found_fields` of {cls.__name__} must be of {', '.join(fields.ROLES)}. "
+            f"Received: {', '.join(cls.found_fields)}"
+        )

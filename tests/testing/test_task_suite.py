@@ -346,5 +346,7 @@ def test_what_is_no_task_is_not_registered(registered):
         register_task(type("Half", (Task,), {"name": "half"}))
     with pytest.raises(ValueError, match=r"'classification' is convnlp\.tasks\.classification\."):
         register_task(type("Other", (Classification,), {}))
+    with pytest.raises(ValueError, match=r"`found_fields` of Ranker must be of text_field, .*: query_field$"):
+        register_task(type("Ranker", (Classification,), {"name": "ranker", "found_fields": ("query_field",)}))
     with pytest.raises(ValueError, match=r"must be an identifier\. Received: name='a b'"):
         register_task(type("Spaced", (Classification,), {"name": "a b"}))
