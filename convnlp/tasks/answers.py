@@ -25,7 +25,6 @@ class Answers(abc.ABC):
     """
 
     labels = None
-    takes_pairs = False  # whether `preprocess` takes two texts per example
     text_inputs = ("text",)  # inputs of "serving_default" that are the texts of an example
     edge_output = "embedding"  # the name of `edge`'s tensor
     takes_threshold = False  # whether `row` takes a threshold

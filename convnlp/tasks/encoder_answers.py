@@ -12,8 +12,6 @@ from convnlp.tasks.rows import TEXT, TOKEN_IDS, signature
 class EncoderAnswers(Answers):
     """Gives `answer` for texts, pairs and token ids, by a `convnlp.models.PooledEncoder`; see `Answers`."""
 
-    takes_pairs = True
-
     @property
     def sequence_length(self):
         return self.model.preprocessor.sequence_length

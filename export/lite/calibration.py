@@ -91,7 +91,7 @@ def encoded(model, columns):
     """
     columns = tuple(np.asarray(column) for column in columns)
     answers = task_of(model).answers(model)
-    if len(columns) != 1 and not answers.takes_pairs:
+    if len(columns) != 1 and "pair" not in answers.signatures()[0]:
         raise ValueError(
             f"`fields` must be one field, because a {type(model).__name__} does not read pairs. "
             f"Received: {len(columns)} fields"

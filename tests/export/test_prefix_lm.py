@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from convnlp.export import preset
-from convnlp.export.lite import tflite_files
+from convnlp.export.lite import calibration, tflite_files
 from convnlp.export.saved_models import signatures
 from convnlp.export.verification import parity
 from convnlp.export.verification.graph import Graph
@@ -143,6 +143,11 @@ def _assert_equals_in_tflite(model, rows, expected):
     _, content = tflite_files.converted(model, "fp32")
     # Float32 sums of some ten layers in another order, as everywhere here.
     np.testing.assert_allclose(tflite_files.runner(content)(rows["token_ids"].numpy()), expected, atol=5e-6)
+
+
+def test_pairs_are_refused_without_a_signature_for_them(short_lm):
+    with pytest.raises(ValueError, match=r"because a PrefixLM does not read pairs\. Received: 2 fields$"):
+        calibration.encoded(short_lm, [TEXTS, TEXTS])
 
 
 def test_an_encoder_alone_is_refused_whatever_its_run_has_recorded(preset_of, tmp_path):

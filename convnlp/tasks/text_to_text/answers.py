@@ -10,8 +10,6 @@ from convnlp.tasks.text_to_text.reference import LanguageModelReference
 class LanguageModelAnswers(Answers):
     """Generated texts and ids, by greedy decoding; see `Answers`."""
 
-    takes_pairs = True
-
     @property
     def sequence_length(self):
         return self.model.preprocessor.encoder_sequence_length
