@@ -42,16 +42,11 @@ class Judged(typing.NamedTuple):
 
     def scores(self, task):
         """Returns `Task.scores`."""
-        return task.scores(self.model, self.examples, self.batch_size, **self._given)
+        return task.scores(self.model, self.examples, self.batch_size, self.outputs)
 
     def review(self, task):
         """Returns `Task.review`."""
-        given = self._given | ({} if self.is_own else {"is_own": False})
-        return task.review(self.model, self.examples, self.batch_size, **given)
-
-    @property
-    def _given(self):
-        return {} if self.outputs is None else {"outputs": self.outputs}
+        return task.review(self.model, self.examples, self.batch_size, self.outputs, self.is_own)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -121,7 +121,7 @@ class PooledHeadTask(Task):
         return {}
 
     def outputs(self, model, found, batch_size=32):
-        return outputs_of(model, found, batch_size) if self.fits_head else None
+        return outputs_of(model, found, batch_size)
 
     def loss(self, model):
         def loss_fn(batch, seed, training=True):

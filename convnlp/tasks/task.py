@@ -268,19 +268,22 @@ class Task(abc.ABC):
         return model, {"penalty": penalty}, answers
 
     @abc.abstractmethod
-    def scores(self, model, found, batch_size=32):
+    def scores(self, model, found, batch_size=32, outputs=None):
         """Scores a model on what was read: dict of floats by `known_metrics`, and "num_examples".
 
-        A task whose `outputs` are not None also takes `outputs`, to use instead of asking the model. One that
-        `fits_head` takes those of any model for these examples, a float array [n,U]. Default None.
+        Args:
+            model: a `model_cls`.
+            found: what `read` returned, n examples.
+            batch_size: int, examples per batch if the model is asked. Default 32.
+            outputs: what `outputs` returned for these examples, or None (default), to ask the model. If the
+                task `fits_head`, they may be those of any model, a float array [n,U].
         """
 
-    def review(self, model, found, batch_size=32):
+    def review(self, model, found, batch_size=32, outputs=None, is_own=True):
         """Returns what a run's report shows besides the scores: a `convnlp.tasks.review.Review`.
 
-        The default has no section. Takes the arguments of `scores`. A task that `fits_head` also takes
-        `is_own`, a bool: whether `outputs` are those of this model, so that it can be asked for reasons.
-        Default True.
+        The default has no section. Takes the arguments of `scores`, and `is_own`, a bool: whether `outputs`
+        are those of this model, so that it can be asked for reasons. Default True.
         """
         return Review()
 

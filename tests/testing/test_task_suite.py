@@ -101,15 +101,23 @@ def no_gradient(values, batch):
 def scored(**changes):
     """Scores that differ from the sound ones in these values; None takes one away."""
 
-    def scores(self, model, found, batch_size=32):
-        values = {**Sound.scores(self, model, found, batch_size), **changes}
+    def scores(self, model, found, batch_size=32, outputs=None):
+        values = {**Sound.scores(self, model, found, batch_size, outputs), **changes}
         return {name: value for name, value in values.items() if value is not None}
 
     return scores
 
 
+def scores_without_outputs(self, model, found, batch_size=32):
+    return Sound.scores(self, model, found, batch_size)
+
+
 def of_outputs_otherwise(self, model, found, batch_size=32, outputs=None):
     return Sound.scores(self, model, found, batch_size, None if outputs is None else 2 * outputs)
+
+
+def review_of_its_own_alone(self, model, found, batch_size=32, outputs=None):
+    return Sound.review(self, model, found, batch_size, outputs)
 
 
 def other_classes(cls, model, source, fields):
@@ -229,6 +237,7 @@ DEFECTS = {
     "the_best_step_can_be_told": [{"best": ("valid/f1", "max")}, {"best": ("valid/accuracy", "up")}],
     "loss_falls": [{"loss": changed(loss_sum=no_gradient)}],
     "scores_are_the_known_ones": [
+        {"scores": scores_without_outputs},
         {"scores": scored(f1=None)},
         {"scores": scored(bleu=1.0)},
         {"scores": scored(loss=float("nan"))},
@@ -237,7 +246,7 @@ DEFECTS = {
         {"share_metrics": ("exact_match",)},
         {"share_metrics": ("loss",)},
     ],
-    "outputs_score_as_their_model": [{"scores": of_outputs_otherwise}, {"scores": scored()}],
+    "outputs_score_as_their_model": [{"scores": of_outputs_otherwise}, {"review": review_of_its_own_alone}],
     "a_saved_model_is_known_and_scores_the_same": [
         {"model_cls": TextClassifier},
         {"from_model": classmethod(other_classes)},

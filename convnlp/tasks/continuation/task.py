@@ -124,7 +124,7 @@ class Continuation(Task):
 
         return loss_fn
 
-    def scores(self, model, found, batch_size=32):
+    def scores(self, model, found, batch_size=32, outputs=None):
         """Scores the second half of each text: nats per token, their exponential, share of right guesses.
 
         Raises:

@@ -262,7 +262,7 @@ class QuestionAnswering(Task):
         outputs = self.outputs(model, found, batch_size) if outputs is None else outputs
         return self._each_score(found, [answer["answer"] for answer in outputs])
 
-    def review(self, model, found, batch_size=32, outputs=None):
+    def review(self, model, found, batch_size=32, outputs=None, is_own=True):
         outputs = self.outputs(model, found, batch_size) if outputs is None else outputs
         each = self.scores_of_each(model, found, batch_size, outputs)
         questions, wanted = found.texts[self.question_field], self._wanted(found)

@@ -170,7 +170,7 @@ class TextToText(Task):
     def loss(self, model):
         return text_to_text_loss(model.backbone)
 
-    def scores(self, model, found, batch_size=32):
+    def scores(self, model, found, batch_size=32, outputs=None):
         inputs = tuple(found.texts[field] for field in self.input_fields)
         inputs = inputs if len(inputs) > 1 else inputs[0]
         targets = found.texts[self.target_field]
