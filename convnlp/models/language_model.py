@@ -54,21 +54,12 @@ class LanguageModel(RecipeModel):
             config["sampler"] = keras_nlp.samplers.serialize(self.sampler)
         return config
 
-    def evaluate(self, x=None, y=None, batch_size=None, sample_weight=None, **kwargs):
-        """As in keras_nlp. Raises the errors of `fit`."""
-        if "_use_cached_eval_dataset" not in kwargs:  # with which `fit` passes what it has preprocessed
-            self._check(x, batch_size)
-        return super().evaluate(x=x, y=y, batch_size=batch_size, sample_weight=sample_weight, **kwargs)
-
     def predict(self, x=None, batch_size=None, **kwargs):
         """As in keras_nlp: the logits of every position. Raises the errors of `fit`."""
-        self._check(x, batch_size)
-        return super().predict(x=x, batch_size=batch_size, **kwargs)
-
-    def _check(self, x, batch_size):
         given_data.check_batch_size(batch_size)
         self._check_form(x)
         given_data.check(self, x)
+        return super().predict(x=x, batch_size=batch_size, **kwargs)
 
     def _columns(self, inputs, columns_of):
         """Checks the inputs of `generate`, and gives them the form that keras_nlp's takes.

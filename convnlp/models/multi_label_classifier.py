@@ -52,10 +52,11 @@ class MultiLabelClassifier(PooledHead):
             loss = keras.losses.BinaryCrossentropy(from_logits=True)
         super().compile(optimizer=optimizer, loss=loss, **kwargs)
 
-    def _check_targets(self, y=None):
+    def _targets(self, x, y):
         if isinstance(getattr(self, "loss", None), keras.losses.BinaryCrossentropy):
             rule = f"`y` must hold {self.num_classes} numbers in [0, 1] for each example, one per label"
             given_data.check_numbers(y, self.num_classes, rule, lambda values: (values >= 0) & (values <= 1))
+        return y
 
     def get_config(self):
         return {**super().get_config(), "num_classes": self.num_classes, "labels": self.labels}

@@ -47,14 +47,6 @@ class PooledHead(PooledEncoder, keras_nlp.models.Task):
         """Returns the model's output for the head's values [B,U]."""
         return values
 
-    def evaluate(self, x=None, y=None, batch_size=None, sample_weight=None, **kwargs):
-        """As in keras_nlp. Raises ValueError if there is no example."""
-        given_data.check_batch_size(batch_size)
-        x, y = arrays.of_tables(x), arrays.of_tables(y)
-        given_data.check(self, x, y, sample_weight, needs_y=True)
-        self._check_targets(y)
-        return super().evaluate(x=x, y=y, batch_size=batch_size, sample_weight=sample_weight, **kwargs)
-
     def predict(self, x=None, batch_size=None, **kwargs):
         """As in keras_nlp: float32 [B,U], and [0,U] for no text."""
         given_data.check_batch_size(batch_size)

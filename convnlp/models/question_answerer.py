@@ -8,7 +8,7 @@ import tensorflow as tf
 from convnlp.layers import Dropout, QuestionSummary, SpanPointers
 from convnlp.layers.checks import require_rate
 from convnlp.layers.pair_segments import PairSegments
-from convnlp.models import answer_places, arguments, arrays, given_data, recipe
+from convnlp.models import answer_places, arguments, given_data, recipe
 from convnlp.models.best_spans import LOWEST, best_spans
 from convnlp.models.pooled_encoder import PooledEncoder, token_inputs
 from convnlp.models.question_answerer_preprocessor import QuestionAnswererPreprocessor
@@ -132,7 +132,7 @@ class QuestionAnswerer(PooledEncoder, keras_nlp.models.Task):
         validation_split=None,
         **kwargs,
     ):
-        """As in keras_nlp, for questions with their contexts, and their answers.
+        """As in keras_nlp, for questions with their contexts, and their answers; `evaluate` takes the same.
 
         Here, an example is one row, the window that holds its answer; `convnlp finetune` also trains on the
         other windows of a long context.
@@ -151,20 +151,10 @@ class QuestionAnswerer(PooledEncoder, keras_nlp.models.Task):
         Raises:
             ValueError: if no answer of an example occurs in its context, or if there is no example.
         """
-        x = arrays.of_tables(x)
-        y = _byte_spans(x, y)
-        if isinstance(validation_data, tuple | list) and len(validation_data) > 1:
-            held_out_x, held_out_y, *weight = map(arrays.of_tables, validation_data)
-            validation_data = (held_out_x, _byte_spans(held_out_x, held_out_y), *weight)
         return super().fit(x, y, batch_size, sample_weight, validation_data, validation_split, **kwargs)
 
-    def evaluate(self, x=None, y=None, batch_size=None, sample_weight=None, **kwargs):
-        """As in keras_nlp; arguments and errors are those of `fit`. `convnlp evaluate` has SQuAD's scores."""
-        given_data.check_batch_size(batch_size)
-        x, y = arrays.of_tables(x), arrays.of_tables(y)
-        given_data.check(self, x, y, sample_weight, needs_y=True)
-        y = _byte_spans(x, y)
-        return super().evaluate(x=x, y=y, batch_size=batch_size, sample_weight=sample_weight, **kwargs)
+    def _targets(self, x, y):
+        return _byte_spans(x, y)
 
     def predict(self, questions, contexts=None, batch_size=32, verbose="auto"):
         """Returns the answers to questions.
@@ -315,7 +305,7 @@ def _byte_spans(x, y):
     Raises:
         ValueError: if `x` is not a pair, or if no answer of an example occurs in its context.
     """
-    y = _as_array(arrays.of_tables(y))
+    y = _as_array(y)
     if y is None or not len(y) or not isinstance(y[0], str | bytes | list | tuple | np.ndarray):
         return y
     if isinstance(y[0], np.ndarray) and y[0].dtype.kind == "i":

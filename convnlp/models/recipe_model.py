@@ -68,9 +68,11 @@ class RecipeModel(ModelPreset):
             validation_data = tuple(map(arrays.of_tables, validation_data))
             self._check_form(*validation_data[:1], name="validation_data")
             given_data.check(self, *validation_data, needs_y=self.needs_targets, name="validation_data")
-            self._check_targets(*validation_data[1:2])
+            if len(validation_data) > 1:
+                held_out_x, held_out_y, *weight = validation_data
+                validation_data = (held_out_x, self._targets(held_out_x, held_out_y), *weight)
         given_data.check(self, x, y, sample_weight, self.needs_targets)
-        self._check_targets(y)
+        y = self._targets(x, y)
         arrays.check_validation_split(validation_split)
         if arrays.are_columns(x):
             if validation_split and validation_data is None:
@@ -92,6 +94,16 @@ class RecipeModel(ModelPreset):
                 callbacks=callbacks,
                 **kwargs,
             )
+
+    def evaluate(self, x=None, y=None, batch_size=None, sample_weight=None, **kwargs):
+        """As in keras_nlp. Raises the errors of `fit`."""
+        if "_use_cached_eval_dataset" not in kwargs:  # with which `fit` passes what it has preprocessed
+            given_data.check_batch_size(batch_size)
+            x, y, sample_weight = map(arrays.of_tables, (x, y, sample_weight))
+            self._check_form(x)
+            given_data.check(self, x, y, sample_weight, self.needs_targets)
+            y = self._targets(x, y)
+        return super().evaluate(x=x, y=y, batch_size=batch_size, sample_weight=sample_weight, **kwargs)
 
     def make_train_function(self, force=False):
         """As in Keras, but anew once LoRA is enabled.
@@ -138,8 +150,13 @@ class RecipeModel(ModelPreset):
         self.compile(**config | ({"optimizer": "auto"} if uses_recipe else {}), **sampler)
         self.optimizer.build(self.trainable_variables)
 
-    def _check_targets(self, y=None):
-        """Raises ValueError for targets that the model's loss cannot use; by default, all pass."""
+    def _targets(self, x, y):
+        """Returns the targets of `x` as the model's loss takes them; by default, unchanged.
+
+        Raises:
+            ValueError: if the loss cannot use them.
+        """
+        return y
 
     def _check_form(self, x=None, name="x"):
         """Raises ValueError if the preprocessor cannot take x; here, every form passes."""

@@ -138,29 +138,19 @@ class TextClassifier(PooledEncoder, keras_nlp.models.TextClassifier):
             ValueError: if a name or a number is not that of a class, a text or `y` is missing, or there is no
                 example.
         """
-        x, y = arrays.of_tables(x), arrays.of_tables(y)
-        arrays.require_examples(x)
-        y = self._numbers(y)
         if "class_weight" in kwargs:
             kwargs["class_weight"] = label_names.weights_by_number(
                 kwargs["class_weight"], self.labels, self.num_classes
             )
-        if isinstance(validation_data, (tuple, list)) and len(validation_data) > 1:
-            held_out_x, held_out_y, *weight = map(arrays.of_tables, validation_data)
-            validation_data = (held_out_x, self._numbers(held_out_y), *weight)
         with label_names.explained():
             return super().fit(x, y, batch_size, sample_weight, validation_data, validation_split, **kwargs)
 
     def evaluate(self, x=None, y=None, batch_size=None, sample_weight=None, **kwargs):
         """As in keras_nlp; `y` may hold names of `labels`. Raises the errors of `fit`."""
-        given_data.check_batch_size(batch_size)
-        x, y = arrays.of_tables(x), arrays.of_tables(y)
-        given_data.check(self, x, y, sample_weight, needs_y=True)
-        y = self._numbers(y)
         with label_names.explained():
-            return super().evaluate(x=x, y=y, batch_size=batch_size, sample_weight=sample_weight, **kwargs)
+            return super().evaluate(x, y, batch_size, sample_weight, **kwargs)
 
-    def _numbers(self, y):
+    def _targets(self, x, y):
         """Returns numbers of classes for names; checks them if the loss takes all of them."""
         y = label_names.to_numbers(y, self.labels)
         loss = getattr(self, "loss", None)

@@ -57,8 +57,9 @@ class TextRegressor(PooledHead):
         loss = "mean_squared_error" if isinstance(loss, str) and loss == "auto" else loss
         super().compile(optimizer=optimizer, loss=loss, **kwargs)
 
-    def _check_targets(self, y=None):
+    def _targets(self, x, y):
         given_data.check_numbers(y, 1, "`y` must hold a finite number for each example", np.isfinite)
+        return y
 
     def get_config(self):
         return {**super().get_config(), "mean": self.mean, "scale": self.scale}
