@@ -34,6 +34,7 @@ def test_almost_equal_texts(tokenizer):
     changed = [text.replace(text.split()[40], "the", 1) for text in texts]
     assert sum(found(tokenizer, changed, texts)) >= 18
     assert sum(found(tokenizer, [long_text(seed) for seed in range(100, 200)], texts)) == 0
+    assert found(tokenizer, changed[:1], texts[:1]) == [True]
 
 
 def test_parts_do_not_change_what_is_found(tokenizer, monkeypatch):

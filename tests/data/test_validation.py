@@ -95,6 +95,11 @@ def test_a_frequent_text_stays_in_training():
         assert [np.sum(is_held[:500]), np.sum(is_held[500:])] == [100, 20]
 
 
+def test_the_rarest_of_several_labels_is_the_class():
+    labels = np.array([[1, 1, 0], [1, 0, 0], [1, 0, 1], [0, 0, 0]], "float32")
+    assert validation._classes(labels, 4).tolist() == [1, 0, 2, -1]
+
+
 def test_of_frequent_texts_alone_the_rarest_is_held_out():
     found = examples(3, None)
     repeated = found.take(np.repeat([0, 1, 2], [50, 20, 30]))

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 import tensorflow as tf
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from convnlp.models.best_spans import LOWEST, best_spans
@@ -71,17 +71,16 @@ def ragged(rows):
 
 
 TOKENS = st.lists(st.integers(2, 50), max_size=40)
+ROWS = st.integers(6, 20).flatmap(  # L, and the longest answer that it allows
+    lambda length: st.tuples(st.just(length), st.integers(1, (length - 2) // 4))
+)
 
 
 @settings(max_examples=70, deadline=None)
-@given(
-    examples=st.lists(st.tuples(TOKENS, TOKENS), max_size=3),
-    length=st.integers(6, 20),
-    stride=st.integers(1, 15),
-    data=st.data(),
-)
-def test_windows_are_those_of_a_loop(examples, length, stride, data):
-    longest = data.draw(st.integers(1, (length - 2) // 4))
+@given(examples=st.lists(st.tuples(TOKENS, TOKENS), max_size=3), sizes=ROWS, stride=st.integers(1, 15))
+@example(examples=[([2], list(range(3, 43)))], sizes=(12, 2), stride=15)  # of 9 tokens each, 8 apart
+def test_windows_are_those_of_a_loop(examples, sizes, stride):
+    length, longest = sizes
     question, context = (ragged([each[part] for each in examples]) for part in (0, 1))
     found = windows(
         question,
@@ -119,6 +118,8 @@ def test_labels_point_at_the_answer_or_at_the_end_of_the_question():
     )  # the first context in windows from 0 and from 2
     spans = tf.constant([[3, 4], [-1, -1]])
     assert found.labels(spans).numpy().tolist() == [[1, 1], [3, 4], [2, 2]]
+    past_the_first = tf.constant([[3, 3], [-1, -1]])
+    assert found.labels(past_the_first).numpy().tolist() == [[1, 1], [3, 3], [2, 2]]
     assert found.one_each(spans).numpy().tolist() == [1, 2]
     assert found.one_each(tf.constant([[2, 2], [0, 0]])).numpy().tolist() == [0, 2]
     assert found.take([1]).token_ids.numpy().tolist() == [[7, 1, 5, 6, 9, 1]]

@@ -104,6 +104,15 @@ def test_numbers_solve_the_equations_of_ridge_regression(data, penalty):
     assert kernel[5, 0] == pytest.approx(kernel[0, 0], rel=1e-3)  # twins share
 
 
+def test_two_features_that_are_almost_alike_may_differ_in_what_matters():
+    """Their difference has a ten-thousandth of their variance."""
+    random = np.random.default_rng(0)
+    first, noise = random.normal(size=[2, 200])
+    features = np.stack([first, first + 0.01 * noise], axis=1)
+    ((kernel, _),) = linear_head.fit_numbers(features, noise, [0.0])
+    np.testing.assert_allclose(kernel[:, 0], [-100, 100], rtol=1e-3)
+
+
 @pytest.mark.parametrize("kind", ["classes", "labels", "numbers"])
 def test_with_fewer_examples_than_features_it_is_the_same_minimum(kind):
     """Of twins of each feature, which are one of twice the variance, and of one that never changes."""

@@ -51,6 +51,14 @@ def test_adafactor_is_the_algorithm(shape, factored):
     np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6)  # float32 against float64
 
 
+def test_adafactor_moves_small_weights_by_a_thousandth_of_the_rate():
+    rng = np.random.default_rng(0)
+    weights, gradients = 1e-5 * rng.normal(size=(6, 3)), rng.normal(size=(4, 6, 3))
+    actual = apply_all(optimizers.Adafactor(learning_rate=0.1), weights, gradients)
+    expected = numpy_adafactor(weights, gradients, 0.1, factored=False)
+    np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-9)
+
+
 def test_adafactor_survives_what_has_no_gradient():
     gradient = np.random.default_rng(0).normal(size=(5, 6))
     gradient[1], gradient[:, 2] = 0, 0
