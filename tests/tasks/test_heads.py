@@ -60,20 +60,14 @@ def out_of_fold(parts, labels, fold_of):
     return [found[:, fold_of >= 0] for found in answers]
 
 
-@pytest.mark.parametrize("is_weighed", [False, True])
-def test_the_outputs_are_those_of_a_plain_loop(parts, labels, fold_of, is_weighed):
+def test_the_outputs_are_those_of_a_plain_loop(parts, labels, fold_of):
     keep = np.arange(30)  # a fit for each example in the loop
-    weights = np.where(labels[keep] == 0, 20.0, 1.0) if is_weighed else None
     few = [heads.Part(p.name, p.features[keep], p.fit, p.penalties) for p in parts]
-    found = heads.fit(few, labels[keep], fold_of[keep], weights)
+    found = heads.fit(few, labels[keep], fold_of[keep])
     expected = out_of_fold(few, labels[keep], fold_of[keep])
     for n in keep:
         others = fold_of[keep] != fold_of[n]
-        best = joint.choose(
-            [each[:, others] for each in expected],
-            labels[keep][others],
-            weights[others] if is_weighed else None,
-        )
+        best = joint.choose([each[:, others] for each in expected], labels[keep][others])
         logits = sum(
             share * each[index, n]
             for share, index, each in zip(best.shares, best.chosen, expected, strict=True)
@@ -161,7 +155,9 @@ def test_the_weights_of_classes_hold_for_a_head_alone(tmp_path, fold_of):
         found = task.read(source)
         is_rare = found.labels == task.label.names.index("rare")
         features = np.random.default_rng(6).normal(size=[NUM_EXAMPLES, 2]) + 0.3 * is_rare[:, None]
-        task.fitted(model, found, features, fold_of, (0.1,))
+        _, chosen, _ = task.fitted(model, found, features, fold_of, (0.1,))
+        part = heads.Part("", features, task.linear_heads, (0.1,))
+        assert chosen == heads.fit([part], found.labels, fold_of).chosen  # where all examples count equally
         counts = sparse.csr_array(np.random.default_rng(7).poisson(0.5, [NUM_EXAMPLES, 9]).astype(float))
         weights = None if class_weights is None else np.where(is_rare, 5.0, 5 / 9)
         ((table, _),) = task._ngram_heads(counts, found.labels, (0.1,))

@@ -255,18 +255,18 @@ def test_the_mixture_has_the_smallest_loss():
         assert objective(best) < objective(best + step)
 
 
-def test_the_mixture_counts_an_example_of_weight_two_twice():
-    random = np.random.default_rng(4)
-    labels, counts = random.integers(0, NUM_CLASSES, 60), random.integers(0, 3, 60)
-    members = [np.eye(NUM_CLASSES)[labels] + random.normal(size=[60, NUM_CLASSES]) for _ in range(2)]
-    weighted = joint.mixture(members, labels, counts)
-    often = np.repeat(np.arange(60), counts)
-    np.testing.assert_allclose(
-        weighted, joint.mixture([member[often] for member in members], labels[often]), rtol=1e-3
+def test_a_heavy_held_out_example_does_not_decide_how_much_n_grams_count(model, found, held_out):
+    """It is one of a rare class, and its words are those of another."""
+    mixed = held_out.labels.copy()
+    mixed[0] = (mixed[0] + 1) % NUM_CLASSES
+    heavy = dataclasses.replace(
+        held_out, labels=mixed, weights=np.where(np.arange(len(mixed)) == 0, 68.0, 1.0).astype("float32")
     )
-    assert np.abs(weighted - joint.mixture(members, labels)).max() > 1e-2
-    losses = [loss(members[0][n : n + 1], labels[n : n + 1]) for n in often]
-    assert joint.loss(members[0], labels, counts) == pytest.approx(np.mean(losses))
+    even = dataclasses.replace(heavy, weights=None)
+    kernels = [
+        ngrams.join(model, NUM_BUCKETS, found, each)[0].head.get_weights()[0] for each in (heavy, even)
+    ]
+    np.testing.assert_array_equal(*kernels)
 
 
 def test_all_right_gives_finite_weights():

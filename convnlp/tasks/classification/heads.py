@@ -45,7 +45,7 @@ class Fitted(typing.NamedTuple):
     by_others: dict
 
 
-def fit(parts, labels, fold_of, weights=None):
+def fit(parts, labels, fold_of):
     """Fits linear classifiers whose summed logits fit best to examples that they have not seen.
 
     Each part is fitted with each of its penalties to the examples outside a fold, and answers those in it.
@@ -56,17 +56,15 @@ def fit(parts, labels, fold_of, weights=None):
         parts: sequence of M `Part`.
         labels: int array [n].
         fold_of: int array [n], from `cross_fitting.folds`.
-        weights: float array [n], how much each example counts in these choices. Default None: all 1.
 
     Returns:
         `Fitted`.
     """
     members = [_answers(part, labels, fold_of) for part in parts]  # [P,h,C] each
-    weights = np.ones(len(labels)) if weights is None else weights
-    held, counted = labels[fold_of >= 0], weights[fold_of >= 0]
+    held = labels[fold_of >= 0]
 
     def chosen_by(is_seen):
-        return joint.choose([each[:, is_seen] for each in members], held[is_seen], counted[is_seen])
+        return joint.choose([each[:, is_seen] for each in members], held[is_seen])
 
     folds = fold_of[fold_of >= 0]
     by_others = {fold: chosen_by(folds != fold) for fold in np.unique(folds).tolist()}
@@ -74,7 +72,7 @@ def fit(parts, labels, fold_of, weights=None):
         lambda _, is_asked: by_others[folds[is_asked][0]].logits([each[:, is_asked] for each in members]),
         folds,
     )
-    found, chosen = joint.choose(members, held, counted), {}
+    found, chosen = joint.choose(members, held), {}
     for part, index, share in zip(parts, found.chosen, found.shares, strict=True):
         chosen |= {f"{part.name}penalty": part.penalties[index], f"{part.name}share": float(share)}
     return Fitted(refitted(parts, labels, found), found.shares, chosen, outputs, by_others)

@@ -28,7 +28,7 @@ class Joint:
         return np.tensordot(self.shares, np.stack(parts), 1)
 
 
-def choose(members, labels, weights=None):
+def choose(members, labels):
     """Chooses the candidate of each member that fits best by itself, and the weights of their sum.
 
     Each candidate is judged with the weight that minimises its loss, as in the sum: how sure it is of its
@@ -37,39 +37,34 @@ def choose(members, labels, weights=None):
     Args:
         members: sequence of M float arrays [P_m,N,C], the logits of each member's candidates.
         labels: int [N], labels of examples that no candidate has seen.
-        weights: float [N], how much each example counts. Default None: all 1.
 
     Returns:
         `Joint`.
     """
-    chosen = tuple(
-        min(range(len(each)), key=lambda i: _loss_alone(each[i], labels, weights)) for each in members
-    )
+    chosen = tuple(min(range(len(each)), key=lambda i: _loss_alone(each[i], labels)) for each in members)
     parts = [candidates[index] for candidates, index in zip(members, chosen, strict=True)]
-    return Joint(chosen, mixture(parts, labels, weights))
+    return Joint(chosen, mixture(parts, labels))
 
 
-def mixture(members, labels, weights=None):
-    """Returns the shares s >= 0 that minimise the mean of w_n CE(sum_m s_m z_mn, y_n).
+def mixture(members, labels):
+    """Returns the shares s >= 0 that minimise the mean of CE(sum_m s_m z_mn, y_n).
 
     A pull towards 1/M for each, as strong as one example, keeps them small if all answers are right.
 
     Args:
         members: sequence of M float arrays [N,C], z. The first always has some share.
         labels: int [N], y.
-        weights: float [N], w. Default None: all 1.
 
     Returns:
         float [M].
     """
     members = np.stack(members)
     targets, equal = np.eye(members.shape[2])[labels], 1 / len(members)
-    counted = np.reshape(1.0 if weights is None else weights, [-1, 1])  # [N,1] or [1,1]
 
     def objective(shares):
         log_probabilities = linear_head.log_softmax(np.tensordot(shares, members, 1))
-        error = (np.exp(log_probabilities) - targets) * counted
-        loss = np.sum((shares - equal) ** 2) - np.sum(log_probabilities * targets * counted)
+        error = np.exp(log_probabilities) - targets
+        loss = np.sum((shares - equal) ** 2) - np.sum(log_probabilities * targets)
         slope = 2 * (shares - equal) + np.tensordot(members, error, 2)
         return loss / len(labels), slope / len(labels)
 
@@ -78,13 +73,12 @@ def mixture(members, labels, weights=None):
     return optimize.minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds).x
 
 
-def loss(logits, labels, weights=None):
-    """Returns the mean cross-entropy of logits [N,C], where each example counts by its weight, if given."""
-    losses = -linear_head.log_softmax(logits)[np.arange(len(labels)), labels]
-    return float(np.average(losses, weights=weights))
+def loss(logits, labels):
+    """Returns the mean cross-entropy of logits [N,C]."""
+    return -float(linear_head.log_softmax(logits)[np.arange(len(labels)), labels].mean())
 
 
-def _loss_alone(logits, labels, weights):
+def _loss_alone(logits, labels):
     """Returns the loss of logits [N,C] at their best share."""
-    (share,) = mixture([logits], labels, weights)
-    return loss(share * logits, labels, weights)
+    (share,) = mixture([logits], labels)
+    return loss(share * logits, labels)

@@ -63,7 +63,7 @@ def join(model, num_buckets, found, held_out, learns=False):
         model: trained `TextClassifier` without n-grams, see `joined`.
         num_buckets: int, M, at most 2**16.
         found: `convnlp.data.examples.Examples` that it was trained on.
-        held_out: `Examples` that it was not trained on; with `weights` if `found` has them.
+        held_out: `Examples` that it was not trained on; with `weights`, for learning, if `found` has them.
         learns: bool. Whether the classifier to keep also learns from `held_out`. Defaults to False.
 
     Returns:
@@ -85,7 +85,7 @@ def join(model, num_buckets, found, held_out, learns=False):
     head, linear = model.head.get_weights(), fitted(counts, found)
     table, bias = linear
     members = outputs_of(model, held_out), held_counts @ table + bias
-    shares = joint.mixture(members, held_out.labels, held_out.weights)
+    shares = joint.mixture(members, held_out.labels)
     judged = joined(model, head, linear, shares)
     if not learns:
         return judged, judged

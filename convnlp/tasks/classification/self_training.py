@@ -23,7 +23,7 @@ class Report(typing.NamedTuple):
         shares: list of float, the weights of the joint classifier and of each new one in the sum; 1 and
             zeros if the new ones are not used.
         accuracy: list of float, without the new classifiers and with them; each fold as the others choose.
-        loss: list of float, the mean cross-entropies of the same answers, weighted as in the choices.
+        loss: list of float, the mean cross-entropies of the same answers.
     """
 
     num_texts: int
@@ -42,7 +42,7 @@ class Report(typing.NamedTuple):
         )
 
 
-def teach(fitted, parts, labels, fold_of, unlabelled, weights=None):
+def teach(fitted, parts, labels, fold_of, unlabelled):
     """Adds classifiers that have also learned from texts without labels, if held-out examples gain from it.
 
     The joint classifier z = sum_m s_m z_m answers the texts. Of those that get a class, the surest
@@ -58,12 +58,11 @@ def teach(fitted, parts, labels, fold_of, unlabelled, weights=None):
     class, not those above a threshold; the former classifier stays in the sum.
 
     Args:
-        fitted: what `heads.fit` has returned for the next three and `weights`.
+        fitted: what `heads.fit` has returned for the next three.
         parts: sequence of M `heads.Part`.
         labels: int array [n].
         fold_of: int array [n], from `cross_fitting.folds`.
         unlabelled: sequence of M arrays [u,D], the features of the texts for each part.
-        weights: float array [n], how much each example counts in these choices. Default None: all 1.
 
     Returns:
         (`heads.Fitted`, `Report`); the first is `fitted` itself if nothing is added.
@@ -81,18 +80,17 @@ def teach(fitted, parts, labels, fold_of, unlabelled, weights=None):
         return _answers(new, [features[np.flatnonzero(is_asked)] for features in held_features])
 
     members = np.stack([fitted.outputs, *cross_fitting.in_turn(answer, folds)])  # [1+M,h,C]
-    weights = np.ones(len(labels)) if weights is None else weights
-    held, counted = labels[fold_of >= 0], weights[fold_of >= 0]
+    held = labels[fold_of >= 0]
     outputs = cross_fitting.in_turn(
         lambda is_seen, is_asked: np.tensordot(
-            joint.mixture(members[:, is_seen], held[is_seen], counted[is_seen]), members[:, is_asked], 1
+            joint.mixture(members[:, is_seen], held[is_seen]), members[:, is_asked], 1
         ),
         folds,
     )
-    shares = joint.mixture(members, held, counted)
+    shares = joint.mixture(members, held)
     new, num_taken = _taught(parts, labels, fitted.weights, fitted.shares, unlabelled)
     judged = fitted.outputs, outputs
-    losses = [joint.loss(each, held, counted) for each in judged]
+    losses = [joint.loss(each, held) for each in judged]
     is_used = losses[1] < losses[0] and any(shares[1:] > 0)
     report = Report(
         unlabelled[0].shape[0],

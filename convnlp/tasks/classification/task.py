@@ -181,20 +181,19 @@ class Classification(PooledHeadTask):
         """As in `Task`, joined to a linear classifier on n-grams: the logits are a z + b u, see `ngrams`.
 
         The penalties of both, a and b minimise the loss on the held-out examples; see `heads`. If there are
-        texts without labels, both also learn from them, by `self_training.teach`. `class_weights` hold in
-        all of this.
+        texts without labels, both also learn from them, by `self_training.teach`. `class_weights` count
+        in each fit, and in no choice.
         """
         parts = [heads.Part("", features, self.linear_heads, penalties)]
         if num_buckets := self._num_buckets(model):
             layer = HashedNgrams(num_buckets, self.label.num_classes)
             counts = ngrams.features(layer, found)
             parts.append(heads.Part("ngram_", counts, self._ngram_heads, ngrams.PENALTIES))
-        weights = self._weights(found.labels)
-        best, chosen = heads.fit(parts, found.labels, fold_of, weights), {}
+        best, chosen = heads.fit(parts, found.labels, fold_of), {}
         if unlabelled is not None:
             texts, more = unlabelled
             more = [more, *([ngrams.features(layer, texts)] if num_buckets else [])]
-            best, report = self_training.teach(best, parts, found.labels, fold_of, more, weights)
+            best, report = self_training.teach(best, parts, found.labels, fold_of, more)
             chosen = {"self_training": report}
         if num_buckets:
             model = ngrams.joined(model, *best.weights, best.shares)
