@@ -70,6 +70,14 @@ def test_each_warning():
         assert part in sentence
 
 
+def test_a_warning_says_what_the_programs_own_split_keeps_apart():
+    (test, validation) = data_facts.warnings(
+        dict.fromkeys(("train", "test", "validation"), facts()), {"test": 7, "validation": 7}
+    )
+    split = " If the program held them out, it kept only exactly equal texts on one side."
+    assert validation == test.replace("test", "validation") + split
+
+
 def test_a_warning_says_how_much_of_texts_that_are_cut_was_compared():
     assert data_facts.warnings({"train": facts(equal_texts=20)}, {}) == [
         "20 of 1,000 training texts repeat an earlier one."
