@@ -175,6 +175,31 @@ def test_words_decide(model, joined, held_out):
     assert loss(both, labels) < loss(own, labels) / 2
 
 
+@pytest.mark.parametrize("is_trained", [False, True])
+def test_the_log_says_what_n_grams_change_and_whether_they_alone_decide(
+    model, found, held_out, caplog, monkeypatch, is_trained
+):
+    own = np.random.default_rng(0).normal(size=[70, NUM_CLASSES])
+    own += (3 if is_trained else -3) * np.eye(NUM_CLASSES)[held_out.labels]
+    monkeypatch.setattr(ngrams, "outputs_of", lambda *_: own)
+    joined, _ = ngrams.join(model, NUM_BUCKETS, found, held_out)
+    share = joined.head.get_weights()[0][0, 0] / model.head.get_weights()[0][0, 0]
+    ngram_share = joined.head.get_weights()[0][-1, -1] * 10
+    linear = ngrams.features(joined.ngrams, held_out) @ joined.ngrams.get_weights()[0]
+    constant = joined.head.get_weights()[1] - share * model.head.get_weights()[1]
+    hits = [
+        np.mean(each.argmax(1) == held_out.labels)
+        for each in (own, share * own + ngram_share * linear + constant)
+    ]
+    line, *warning = caplog.messages
+    assert line == (
+        f"validation accuracy {hits[0]:.4f} by the encoder alone, {hits[1]:.4f} with n-grams "
+        f"(weights {share:.2f} and {ngram_share:.2f})"
+    )
+    alone = ["the n-grams alone decide: the encoder hardly counts, and may need more training"]
+    assert warning == ([] if is_trained else alone)
+
+
 def test_a_classifier_that_knows_better_is_left_as_it_is(held_out):
     labels = held_out.labels
     right = 3.0 * np.eye(NUM_CLASSES)[labels] + np.random.default_rng(0).normal(size=[70, NUM_CLASSES])

@@ -2,6 +2,7 @@
 
 import numpy as np
 import tensorflow as tf
+from absl import logging
 from scipy import sparse
 
 from convnlp.layers import HashedNgrams, hashed_ngrams
@@ -16,6 +17,7 @@ MAX_RATIO_CLASSES = 8  # from 10 on, it gains nothing; with few texts per class,
 MAX_WEIGHTS = 2**20
 _LEAST_BUCKETS = 2**12
 _BATCH_SIZE = 64
+_LEAST_PART = 0.05  # of the logits: with less, an encoder hardly counts
 
 
 def buckets_for(num_classes):
@@ -86,11 +88,27 @@ def join(model, num_buckets, found, held_out, learns=False):
     table, bias = linear
     members = outputs_of(model, held_out), held_counts @ table + bias
     shares = joint.mixture(members, held_out.labels)
+    _report(members, shares, held_out.labels)
     judged = joined(model, head, linear, shares)
     if not learns:
         return judged, judged
     linear = fitted(sparse.vstack([counts, held_counts], "csr"), found, held_out, start=linear)
     return judged, joined(model, head, linear, shares)
+
+
+def _report(members, shares, labels):
+    """Logs what n-grams change on the held-out examples, and whether they alone decide."""
+    parts = shares[:, None, None] * np.stack(members)  # [2,N,C]
+    own, joined = (np.mean(logits.argmax(1) == labels) for logits in (members[0], parts.sum(0)))
+    logging.warning(
+        "validation accuracy %.4f by the encoder alone, %.4f with n-grams (weights %.2f and %.2f)",
+        own,
+        joined,
+        *shares,
+    )
+    size, ngram_size = parts.std(axis=2).mean(axis=1)
+    if size < _LEAST_PART * (size + ngram_size):
+        logging.warning("the n-grams alone decide: the encoder hardly counts, and may need more training")
 
 
 def joined(model, head, linear, shares):
