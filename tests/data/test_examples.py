@@ -70,6 +70,16 @@ def test_the_seed_decides():
     assert one == same != other
 
 
+def test_neighbours_are_parted_as_by_any_shuffle():
+    """In a random order, two pairs of neighbours are still side by side, on average."""
+    num_epochs = 100
+    order = np.concatenate(
+        [indices for indices, _ in batches(1000, 1000, training=True, num_epochs=num_epochs)]
+    )
+    kept = sum(np.sum(np.abs(np.diff(epoch)) == 1) for epoch in order.reshape(num_epochs, 1000))
+    assert kept == pytest.approx(2 * num_epochs, abs=4 * np.sqrt(2 * num_epochs))
+
+
 def test_evaluation_takes_every_example_once_in_order():
     order = batches(10, 4, training=False)
     assert [indices for indices, _ in order] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 0, 1]]
