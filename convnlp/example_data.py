@@ -24,15 +24,31 @@ _OUTPUT = flags.DEFINE_string("output", None, "Directory to write to.", required
 
 def main(_):
     """Files of the package -> plain files."""
+    outputs.check_folder("output", _OUTPUT.value)
     package, folder = importlib.resources.files("convnlp.example"), pathlib.Path(_OUTPUT.value)
-    for name in FILES:
-        outputs.check_file("output", folder / name)
-    for name in FILES:
-        data = gzip.decompress(package.joinpath(f"{name}.gz").read_bytes())
-        outputs.write_file(folder / name, data)
+    tables = {name: gzip.decompress(package.joinpath(f"{name}.gz").read_bytes()) for name in FILES}
+    write(folder, tables | {"README.md": package.joinpath("README.md").read_bytes()})
+    for name, data in tables.items():
         rows = sum(1 for _ in csv.reader(io.StringIO(data.decode("utf-8")))) - 1
         print(f"{folder / name}  {rows:,} rows")
-    outputs.write_file(folder / "README.md", package.joinpath("README.md").read_bytes())
+
+
+def write(folder, contents):
+    """Writes files into a folder; those that are there already stay as they are.
+
+    Args:
+        folder: pathlib.Path.
+        contents: dict, name -> bytes.
+
+    Raises:
+        ValueError: if a file is there with another content, which is somebody's own. Then none is written.
+    """
+    for name, data in contents.items():
+        outputs.check_file("output", folder / name)
+        if (folder / name).exists() and (folder / name).read_bytes() != data:
+            raise ValueError(f"`output` must not hold another {name}. Received: output={folder}")
+    for name, data in contents.items():
+        outputs.write_file(folder / name, data)
 
 
 if __name__ == "__main__":

@@ -23,3 +23,10 @@ def test_it_writes_the_files_of_the_package(tmp_path):
     assert len(names) == 77
     assert {row["category"] for row in rows} == set(names)
     assert "Creative Commons Attribution 4.0" in (tmp_path / "data" / "README.md").read_text()
+
+    (tmp_path / "data" / "README.md").write_text("mine")
+    (tmp_path / "data" / "train.csv").unlink()
+    done = run_program("convnlp.example_data", f"--output={tmp_path}/data")
+    assert done.stderr.startswith("error: `output` must not hold another README.md. Received: output=")
+    assert sorted(path.name for path in (tmp_path / "data").iterdir()) == ["README.md", "test.csv"]
+    assert (tmp_path / "data" / "README.md").read_text() == "mine"
