@@ -33,8 +33,8 @@ def main(_):
     """Prints a table of the model's operations, and writes it to --output."""
     path = pathlib.Path(_MODEL.value)
     shape = _BATCH_SIZE.value, _LENGTH.value
-    if _OUTPUT.value:
-        outputs.check_file("output", _OUTPUT.value, inputs=[path] * path.is_file())
+    if _OUTPUT.value is not None:
+        outputs.check_file("output", _OUTPUT.value, inputs=[path])
     if not path.exists():
         raise ValueError(f"`model` must be a file or a directory. Received: {_MODEL.value}")
     if path.is_file():
@@ -44,7 +44,7 @@ def main(_):
     lines = table(found)
     print("\n".join(lines))
     print(summary(found, num_parts))
-    if _OUTPUT.value:
+    if _OUTPUT.value is not None:
         facts = {"model": _MODEL.value, "batch_size": shape[0], "length": shape[1], "parts": num_parts}
         content = json.dumps(facts | {"operations": counts(found)}, indent=1) + "\n"
         outputs.write_file(_OUTPUT.value, content.encode())

@@ -20,6 +20,7 @@ from absl import flags
 from convnlp import outputs, programs
 from convnlp.export import preset
 from convnlp.export.lite import calibration_flags, forms, tflite_files
+from convnlp.models import preset_names
 
 _PRESET = flags.DEFINE_string("preset", None, "Name or directory of the preset to export.", required=True)
 _OUTPUT = flags.DEFINE_string("output", None, "File to write.", required=True)
@@ -35,7 +36,9 @@ flags.adopt_module_key_flags(calibration_flags)  # so that --help shows them
 
 def main(_):
     """Exports the preset, and prints what was written."""
-    outputs.check_file("output", _OUTPUT.value)  # before the calibration, which reads many texts
+    # Before the calibration, which reads many texts.
+    read = [preset_names.locate(_PRESET.value), *calibration_flags.paths()]
+    outputs.check_file("output", _OUTPUT.value, inputs=read)
     form = forms.form_named(_MODE.value)
     form.require_inputs(_INPUTS.value)
     rows = None

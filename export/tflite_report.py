@@ -15,7 +15,7 @@ import json
 from absl import flags
 
 from convnlp import outputs, programs, source_flags
-from convnlp.data import Source
+from convnlp.data import Source, sources
 from convnlp.export import preset
 from convnlp.export.lite import calibration_flags, comparison, report
 from convnlp.export.lite.forms import FORMS, form_named
@@ -47,8 +47,11 @@ flags.register_validator(
 
 def main(_):
     """Exports every form into a temporary directory, measures it, and prints and writes the report."""
-    if _OUTPUT.value:
-        outputs.check_file("output", _OUTPUT.value)
+    source = Source(_SOURCE.value, _SPLIT.value, calibration_flags.data_dir())
+    directory = preset_names.locate(_PRESET.value)
+    if _OUTPUT.value is not None:
+        read = [directory, *sources.paths(source), *calibration_flags.paths()]
+        outputs.check_file("output", _OUTPUT.value, inputs=read)
     modes = list(FORMS) if _MODES.value is None else _MODES.value
     forms = [form_named(mode) for mode in modes]
     for form in forms:
@@ -57,11 +60,8 @@ def main(_):
             calibration_flags.require_source(form.name)
     comparison.use_one_thread()
     model = preset.load(_PRESET.value)
-    source = Source(_SOURCE.value, _SPLIT.value, calibration_flags.data_dir())
     texts = tuple(_TEXT_FIELDS.value) if _TEXT_FIELDS.value else None
-    found = fields.of_preset(
-        model, preset_names.locate(_PRESET.value), source, texts=texts, label=_LABEL_FIELD.value
-    )
+    found = fields.of_preset(model, directory, source, texts=texts, label=_LABEL_FIELD.value)
     calibrating = (
         calibration_flags.rows(model, _PRESET.value) if any(form.calibrated for form in forms) else None
     )
@@ -71,7 +71,7 @@ def main(_):
         print(f"the preset reads at most {limit} tokens: longer texts are not timed")
     count, rows = report.rows(_PRESET.value, model, source, found, modes, calibrating, lengths)
     print("\n".join(report.table(rows, lengths)))
-    if _OUTPUT.value:
+    if _OUTPUT.value is not None:
         facts = {"preset": _PRESET.value, "source": _SOURCE.value, "split": _SPLIT.value}
         facts |= {"num_examples": count, "sequence_length": limit, "threads": 1, "forms": rows}
         outputs.write_file(_OUTPUT.value, (json.dumps(facts, indent=1) + "\n").encode())

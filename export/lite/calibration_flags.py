@@ -3,7 +3,7 @@
 from absl import flags
 
 from convnlp import source_flags
-from convnlp.data import Source
+from convnlp.data import Source, sources
 from convnlp.export.lite import calibration
 from convnlp.models import preset_names
 
@@ -22,6 +22,11 @@ def data_dir():
     return _DATA_DIR.value
 
 
+def paths():
+    """Returns the paths of the files of the source, a list; empty without one."""
+    return [] if _SOURCE.value is None else sources.paths(_source())
+
+
 def require_source(mode):
     """Raises ValueError if no source is given, for a mode that is calibrated."""
     if _SOURCE.value is None:
@@ -37,6 +42,9 @@ def rows(model, preset):
         model: the model of the preset.
         preset: str. Its name or directory.
     """
-    source = Source(_SOURCE.value, _SPLIT.value, _DATA_DIR.value)
-    names = calibration.fields_of(preset_names.locate(preset), source, _FIELDS.value)
+    names = calibration.fields_of(preset_names.locate(preset), _source(), _FIELDS.value)
     return calibration.rows(model, _SOURCE.value, names, _SPLIT.value, _NUM_TEXTS.value, _DATA_DIR.value)
+
+
+def _source():
+    return Source(_SOURCE.value, _SPLIT.value, _DATA_DIR.value)

@@ -11,6 +11,7 @@ from convnlp.export import edge_model, preset
 from convnlp.export.lite import conversion, forms, metadata, refusal
 from convnlp.export.saved_models import signatures
 from convnlp.export.verification import requests
+from convnlp.models import preset_names
 from convnlp.models.best_spans import LOWEST
 from convnlp.models.folded_constants import folded
 from convnlp.tasks import task_of
@@ -35,11 +36,12 @@ def export(preset_dir, output, mode="dynamic", inputs="ids", rows=None):
         "largest_value", "range" (the largest minus the smallest) and "largest_error" of that output.
 
     Raises:
-        ValueError: if `output` cannot be a file, or the preset cannot be converted, or the result has custom
-            operations that it should not have, a NaN, or an error beyond the `bound` of the form.
+        ValueError: if `output` cannot be a file or is in the preset, or the preset cannot be converted, or
+            the result has custom operations that it should not have, a NaN, or an error beyond the `bound` of
+            the form.
         OSError: if the file cannot be written. In this case, nothing is left behind.
     """
-    outputs.check_file("output", output)  # before the work
+    outputs.check_file("output", output, inputs=[preset_names.locate(preset_dir)])  # before the work
     model = preset.load(preset_dir)
     servable, content = converted(model, mode, inputs, rows)
     content = packed(content, model, servable, preset_dir, mode, inputs)

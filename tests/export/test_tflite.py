@@ -85,6 +85,7 @@ def test_a_place_where_no_file_can_be_is_noticed_before_the_work(small_dir, tmp_
     for output, message in {
         tmp_path: "`output` must be a file, not a directory",
         "gs://bucket/m.tflite": "`output` must be a path on this machine",
+        small_dir / "model.weights.h5": "`output` must not overwrite the input ",
     }.items():
         with pytest.raises(ValueError, match=message):
             tflite_files.export(str(small_dir), str(output))

@@ -81,16 +81,18 @@ def test_classifiers_are_scored_by_their_labels(source, tmp_path):
 @pytest.mark.parametrize(
     "program",
     [
-        ("tflite_report", "--preset=none", "--source=text:none"),
-        ("tflite", "--preset=none", "--mode=int8"),
-        ("operations", "--model=none"),
+        ("tflite_report", "--preset={}/preset", "--source=text:{}/a.txt", "--output={}/a.txt"),
+        ("tflite", "--preset={}/preset", "--output={}/preset/model.weights.h5"),
+        ("operations", "--model={}/preset", "--output={}/preset/saved_model.pb"),
     ],
 )
-def test_a_place_where_no_file_can_be_is_noticed_before_all_else(program, tmp_path):
+def test_an_output_is_not_written_over_what_is_read(program, tmp_path):
+    (tmp_path / "preset").mkdir()
+    (tmp_path / "a.txt").write_text("the river")
     name, *rest = program
-    done = run_program(f"export.{name}", *rest, f"--output={tmp_path}")
+    done = run_program(f"export.{name}", *[flag.format(tmp_path) for flag in rest])
     assert done.returncode == 1
-    assert done.stderr.splitlines()[-1].startswith("error: `output` must be a file, not a directory")
+    assert done.stderr.splitlines()[-1].startswith("error: `output` must not overwrite the input ")
 
 
 @pytest.mark.multiprocess
@@ -99,17 +101,20 @@ def test_a_place_where_no_file_can_be_is_noticed_before_all_else(program, tmp_pa
     [
         (("tflite", "--mode=int8"), "error: --calibration_source must be given for mode int8: "),
         (
-            ("tflite_report", "--source=text:none"),
+            ("tflite_report", "--source=text:{}/a.txt"),
             "error: --calibration_source must be given for mode int8: ",
         ),
         (
-            ("tflite_report", "--source=text:none", "--lengths="),
+            ("tflite_report", "--source=text:{}/a.txt", "--lengths="),
             "error: flag --lengths=[]: must be numbers >= 1",
         ),
     ],
 )
 def test_what_is_missing_is_noticed_before_the_preset_is_loaded(program, line, tmp_path):
+    (tmp_path / "preset").mkdir()
+    (tmp_path / "a.txt").write_text("the river")
     name, *rest = program
-    done = run_program(f"export.{name}", "--preset=none", *rest, f"--output={tmp_path / 'out'}")
+    flags = ["--preset={}/preset", *rest, "--output={}/out"]
+    done = run_program(f"export.{name}", *[flag.format(tmp_path) for flag in flags])
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].startswith(line)
