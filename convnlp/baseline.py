@@ -120,7 +120,7 @@ def main(_):
             "`test_split` must not be `split`: a model is not scored on what it was trained on. "
             f"Received: {test} for both"
         )
-    if _OUTPUT.value:
+    if _OUTPUT.value is not None:
         outputs.check_file("output", _OUTPUT.value, inputs=[*sources.paths(train), *sources.paths(test)])
     names = {"text_field": _TEXT_FIELD.value, "label_field": _LABEL_FIELD.value}
     names |= fields.take(train, names)
@@ -152,7 +152,7 @@ def main(_):
         f"accuracy {results['accuracy']:.4f} ({low:.3f} to {high:.3f}) on {len(test_labels):,} examples{how}"
     )
     print(f"f1_macro {results['f1_macro']:.4f}")
-    if _OUTPUT.value:
+    if _OUTPUT.value is not None:
         report = {"source": str(train), "test_source": str(test) if has_test else None, "scores": results}
         outputs.write_file(_OUTPUT.value, f"{json.dumps(report, indent=2)}\n".encode())
 

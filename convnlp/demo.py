@@ -14,6 +14,7 @@ import shlex
 
 from absl import flags
 
+from convnlp import outputs
 from convnlp.programs import run
 from convnlp.tour import Tour, free_port
 
@@ -100,6 +101,7 @@ def _read(path):
 
 def main(_):
     """Takes the tour and prints its table."""
+    outputs.check_folder("workdir", _WORKDIR.value)
     workdir = pathlib.Path(_WORKDIR.value)
     workdir.mkdir(parents=True, exist_ok=True)
     tour = Tour()

@@ -133,7 +133,7 @@ def main(_):
     check_metrics({name: None for task in TASKS.values() for name in task.metrics}, "")
     source = Source(_SOURCE.value, _SPLIT.value, _DATA_DIR.value)
     directory = preset_names.locate(_PRESET.value)
-    if _OUTPUT.value:
+    if _OUTPUT.value is not None:
         outputs.check_file("output", _OUTPUT.value, inputs=[directory, *sources.paths(source)])
     groups = values_of(source, _BY_FIELD.value) if _BY_FIELD.value else []
     model = tasks.load(directory)
@@ -147,7 +147,7 @@ def main(_):
         results = task.scores(model, found, _BATCH_SIZE.value)
     results = chosen(results, _METRICS.value)
     print(table_of_groups(results, groups) if groups else table(results))
-    if _OUTPUT.value:
+    if _OUTPUT.value is not None:
         report = {"preset": _PRESET.value, "source": _SOURCE.value, "split": _SPLIT.value, "scores": results}
         if groups:
             report |= {"by_field": _BY_FIELD.value, "groups": groups}

@@ -88,7 +88,7 @@ def check_program(argv):
     finally:
         sys.argv = before
     for flag in ("config", "workdir"):
-        if own[flag].value is None:
+        if not own[flag].value:
             raise ValueError(f"`--{flag}` must be given after `--`. Received: {' '.join(argv)}")
     if own["strategy"].value != "multi_worker":
         raise ValueError(

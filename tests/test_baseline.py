@@ -110,10 +110,7 @@ def test_a_class_that_is_only_tested(files, tmp_path):
             ["--source=jsonl:{}/empty.jsonl", "--test_source=jsonl:{}/test.jsonl"],
             "`source` must contain words. Received: only empty texts in",
         ),
-        (
-            ["--source=jsonl:{}/train.jsonl", "--test_source=jsonl:{}/test.jsonl", "--output={}"],
-            "must be a file",
-        ),
+        (["--source=jsonl:{}/train.jsonl", "--output="], "`output` must not be empty"),
     ],
 )
 def test_one_clear_line(files, flags, message):

@@ -358,6 +358,18 @@ def test_a_folder_behind_a_url_is_only_for_those_who_take_it():
     outputs.check_folder("output", "gs://bucket/predictions", takes_urls=True)
 
 
+@pytest.mark.parametrize("check", [outputs.check_file, outputs.check_folder])
+def test_an_empty_path_is_not_the_working_directory(check):
+    with pytest.raises(ValueError, match=r"^`output` must not be empty. Received: output=''$"):
+        check("output", "")
+
+
+def test_a_run_needs_a_directory(folder):
+    config = finetune_classification.get_config()
+    with pytest.raises(ValueError, match=r"^`workdir` must not be empty. Received: workdir=''$"):
+        run(finetune, config, folder, "", data_source="good")
+
+
 def test_a_check_leaves_nothing_behind(tmp_path):
     outputs.check_file("output", tmp_path / "new" / "scores.json")
     outputs.check_folder("output", tmp_path / "new" / "run")

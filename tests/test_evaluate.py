@@ -115,6 +115,7 @@ def test_what_cannot_be_answered_costs_nothing(folder):
             "`text_fields` must be one or two fields for a Seq2SeqLM. Received: .'a', 'b', 'c'.",
         ),
         ({"preset": "lm", "output": f"{folder}"}, "`output` must be a file, not a directory"),
+        ({"preset": "lm", "output": ""}, "`output` must not be empty"),
         (
             {"preset": "lm", "output": f"{folder}/numbers.jsonl"},
             "`output` must not overwrite the input .*numbers.jsonl",

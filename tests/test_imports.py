@@ -119,7 +119,7 @@ RULES = {
         ("absl",),
     ),
     # Runs all else as processes.
-    "convnlp.demo": (("convnlp.configs", "convnlp.programs", "convnlp.tour"), ("absl",)),
+    "convnlp.demo": (("convnlp.configs", "convnlp.outputs", "convnlp.programs", "convnlp.tour"), ("absl",)),
     "convnlp.tour": (("convnlp.serving.client",), ()),
     "convnlp.configs": ((), ("ml_collections",)),
     "convnlp.export": (

@@ -258,6 +258,7 @@ def test_fields_are_looked_for_before_a_preset_is_loaded(presets, tmp_path):
             ["--preset={}/encoder", "--text=a", "--text_pair=\udcff"],
             r"`text_pair` must be UTF-8. Received: text_pair='\udcff'",
         ),
+        ("predict", ["--preset={}/lm", "--text=a", "--output="], "`output` must not be empty"),
         ("predict", ["--preset={}/lm", "--text=a", "--threshold=0.5"], "that chooses labels"),
         ("predict", ["--preset={}/lm", "--text=a", "--scores"], "`scores` must only be given"),
         (

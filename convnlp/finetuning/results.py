@@ -25,9 +25,9 @@ def save(config, workdir, outcome):
         for title, name, value, values in named
     }
     run_preset.save(outcome.model, workdir, card)
-    storage.write_json(f"{workdir}/results.json", {**summary, **results})
+    storage.write_json(storage.join(workdir, "results.json"), {**summary, **results})
     for title, name, value, _ in named:
         print(f"{title}: {value:.0f}" if name == "num_examples" else f"{title}: {value:.4f}")
     report.write(workdir, outcome, results, judged, card)
-    print(f"report: {workdir}/report.html")
-    print(f"preset: {workdir}/preset")
+    print(f"report: {storage.join(workdir, 'report.html')}")
+    print(f"preset: {storage.join(workdir, 'preset')}")

@@ -49,14 +49,17 @@ def refuse_unknown(cls, received, also=()):
 
 
 def check_local(name, path):
-    """Raises ValueError if what is to be written is behind a URL.
+    """Raises ValueError if what is to be written has no path, or is behind a URL.
 
-    Python's own functions take "gs://bucket/model" for a folder of the working directory.
+    Python's own functions take "", an unset variable of a shell, for the working directory, and
+    "gs://bucket/model" for a folder in it.
 
     Args:
         name: str. The argument.
         path: str or path-like.
     """
+    if not os.fspath(path):
+        raise ValueError(f"`{name}` must not be empty. Received: {name}={path!r}")
     if "://" in os.fspath(path):
         raise ValueError(
             f"`{name}` must be a path on this machine; copy it to a URL afterwards. Received: {name}={path}"

@@ -47,7 +47,7 @@ def preset():
     if _SOURCE.value and not read:
         raise ValueError(f"`source` must be files, such as csv:GLOB. Received: source={_SOURCE.value}")
     directory = preset_names.locate(_PRESET.value)
-    if _OUTPUT.value:
+    if _OUTPUT.value is not None:
         outputs.check_file("output", _OUTPUT.value, inputs=[directory, *read])
     else:
         outputs.check_standard_output("output")
@@ -151,7 +151,7 @@ def answered(function, tokenizer, num_texts, found):
             num_blank,
             count,
         )
-    if _OUTPUT.value:
+    if _OUTPUT.value is not None:
         seconds = time.monotonic() - started
         print(f"{count:,} texts in {seconds:.1f} s -> {_OUTPUT.value}", file=sys.stderr)
 

@@ -47,6 +47,7 @@ def launch(*arguments, **environment):
         ),
         (["--num_workers=2", "--", *PRETRAIN[::2]], "`--config` must be given after `--`"),
         (["--num_workers=2", "--", *PRETRAIN[:2]], "`--workdir` must be given after `--`"),
+        (["--num_workers=2", "--", *PRETRAIN, "--workdir="], "`--workdir` must be given after `--`"),
         (["--num_workers=2", "--", *PRETRAIN, "--strategy=tpu"], "`strategy` must be multi_worker here"),
         (
             ["--num_workers=2", "--", "pretrain", "--config=nothing"],
