@@ -124,11 +124,11 @@ def share_interval(share, num_examples):
 
 def read_entries(path):
     """Reads the entries from a JSON file, a program's `--card`; raises ValueError if it has no object."""
-    with open(path, encoding="utf-8") as file:
-        try:
+    try:
+        with open(path, encoding="utf-8") as file:
             entries = json.load(file)
-        except ValueError as error:
-            raise ValueError(f"`--card` must be a JSON file. Received: {path} ({error})") from error
+    except (OSError, ValueError, RecursionError) as error:  # no file, not JSON, or nested without end
+        raise ValueError(f"`--card` must be a JSON file. Received: {path} ({error})") from error
     if not isinstance(entries, dict):
         raise ValueError(f"`--card` must hold a JSON object. Received: {path}, a {type(entries).__name__}")
     check(entries)

@@ -250,13 +250,16 @@ def test_what_cannot_be_packed(saved, tmp_path):
     ("content", "message"),
     [
         ("{", "`--card` must be a JSON file. Received: .*card.json "),
+        ("[" * 100_000, "`--card` must be a JSON file. Received: .*card.json "),
+        (None, "`--card` must be a JSON file. Received: .*card.json .*Is a directory"),
         ("[]", "`--card` must hold a JSON object. Received: .*card.json, a list"),
         ('{"acuracy": 1}', "Received also: acuracy"),
         ('{"sources": [{"name": "c4"}]}', "`sources` must have the keys name and licence"),
     ],
 )
 def test_entries_of_a_card_that_are_none(tmp_path, content, message):
-    (tmp_path / "card.json").write_text(content)
+    path = tmp_path / "card.json"
+    path.mkdir() if content is None else path.write_text(content)
     with pytest.raises(ValueError, match=message):
         model_card.read_entries(str(tmp_path / "card.json"))
 
