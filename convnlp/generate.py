@@ -10,7 +10,7 @@ import keras_nlp
 from absl import flags
 
 from convnlp import standard_input, tasks
-from convnlp.models import preset_names
+from convnlp.models import preset_names, presets
 from convnlp.programs import run
 from convnlp.tasks import fields
 
@@ -69,18 +69,20 @@ def main(_):
     texts = standard_input.checked("text", _TEXT.value or []) or list(standard_input.lines())
     if not texts:
         raise ValueError("no input: give --text, or lines on standard input")
-    trained = fields.trained_on(preset_names.locate(_PRESET.value))
+    directory = preset_names.locate(_PRESET.value)
+    trained = fields.trained_on(directory)
     if len(trained) > 1:
         raise ValueError(
             f"preset {_PRESET.value}: was trained on {' and '.join(trained)}; "
             "give both texts to convnlp predict"
         )
-    lm = tasks.load(_PRESET.value)
-    if not tasks.task_of(lm).generates:
+    saved = presets.task_class(directory)
+    if saved is not None and not tasks.task_of(saved).generates:
         raise ValueError(
             f"`preset` must hold a model that writes text. Received: preset={_PRESET.value}, a "
-            f"{type(lm).__name__}"
+            f"{saved.__name__}"
         )
+    lm = tasks.load(directory)
     most = lm.backbone.vocabulary_size
     if _SAMPLER.value == "top_k" and _TOP_K.value > most:
         raise ValueError(f"`top_k` must be at most the vocabulary, {most}. Received: top_k={_TOP_K.value}")

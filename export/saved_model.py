@@ -17,7 +17,7 @@ from convnlp.data import Source
 from convnlp.export import preset
 from convnlp.export.lite import calibration
 from convnlp.export.saved_models import effect, precision, versions
-from convnlp.models import preset_names
+from convnlp.models import preset_names, presets
 from convnlp.tasks import fields, task_of
 
 _PRESET = flags.DEFINE_string("preset", None, "Name or directory of the preset to export.", required=True)
@@ -74,28 +74,32 @@ _NUM_CHECK_TEXTS = flags.DEFINE_integer(
 )
 
 
-def check_rows(model):
-    """Returns the token ids int32 [N,L] of --check_source, or None without it.
+def check_texts():
+    """Returns the texts of --check_source, as `calibration.texts` does, or None without it.
 
     Raises:
-        ValueError: if the model writes text instead of giving scores.
+        ValueError: if the preset's model writes text instead of giving scores.
     """
     if _CHECK_SOURCE.value is None:
         return None
-    if task_of(model).generates:
-        raise ValueError(f"--check_source is for models with scores. Received: a {type(model).__name__}")
-    source = Source(_CHECK_SOURCE.value, _CHECK_SPLIT.value)
     directory = preset_names.locate(_PRESET.value)
+    cls = presets.task_class(directory)
+    if cls is None or task_of(cls).generates:
+        raise ValueError(
+            f"--check_source is for models with scores. Received: preset={_PRESET.value}, which writes text"
+        )
+    source = Source(_CHECK_SOURCE.value, _CHECK_SPLIT.value)
     names = fields.texts_of_preset(directory, source, _CHECK_TEXT_FIELDS.value)
-    return calibration.encoded(model, calibration.texts(source, names, _NUM_CHECK_TEXTS.value))
+    return calibration.texts(source, names, _NUM_CHECK_TEXTS.value)
 
 
 def main(_):
     """Exports the preset, and prints what was written."""
     start = time.time()
     versions.new_versions(_OUTPUT.value, _IDS_OUTPUT.value, _VERSION.value)  # before the work
+    texts = check_texts()
     model = preset.load(_PRESET.value)
-    rows = check_rows(model)  # before anything is written
+    rows = None if texts is None else calibration.encoded(model, texts)
     dtype = precision.resolve(_DTYPE.value, model)
     precision.check_tables(_QUANTIZE_TABLES.value, model)
     *paths, errors = versions.export(

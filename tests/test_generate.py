@@ -1,4 +1,5 @@
 import json
+import shutil
 
 import pytest
 
@@ -45,8 +46,10 @@ def test_lines_of_the_standard_input_in_batches(presets):
     assert done.stdout.split("\n")[:-1] == lm.generate(texts, max_length=5)
 
 
-def test_a_preset_of_another_class_is_one_line(presets):
-    preset = f"{presets[0]}/classifier"
+def test_a_preset_of_another_class_is_one_line(presets, tmp_path):
+    preset = tmp_path / "classifier"
+    preset.mkdir()
+    shutil.copy(presets[0] / "classifier" / "task.json", preset)  # nothing else is read
     done = run_program("convnlp.generate", f"--preset={preset}", "--text=a")
     assert done.returncode == 1
     expected = f"Received: preset={preset}, a TextClassifier"

@@ -176,8 +176,14 @@ def load_task(preset, **kwargs):
 def load_any(preset, **kwargs):
     """Loads the model of a preset, a task or else a backbone; has the arguments and errors of `load_task`."""
     preset = preset_names.locate(preset)
-    has_task = os.path.exists(os.path.join(preset, TASK))
-    return preset_checks.saved_class(preset, TASK if has_task else CONFIG).from_preset(preset, **kwargs)
+    cls = task_class(preset) or preset_checks.saved_class(preset, CONFIG)
+    return cls.from_preset(preset, **kwargs)
+
+
+def task_class(directory):
+    """Returns the class of a preset's task, before anything is loaded; None for a backbone alone."""
+    has_task = os.path.exists(os.path.join(directory, TASK))
+    return preset_checks.saved_class(directory, TASK) if has_task else None
 
 
 def _is_loading(directory):

@@ -61,19 +61,20 @@ def build_task(config, tokenizer, train):
 
 
 def task_of(model):
-    """Returns the class of the task that a model was made for.
+    """Returns the class of the task that a model, or a class of models, was made for.
 
     Raises:
         ValueError: if there is none.
     """
+    cls = model if isinstance(model, type) else type(model)
     for task in TASKS.values():
-        if type(model) is task.model_cls:
+        if cls is task.model_cls:
             return task
     for task in TASKS.values():
-        if isinstance(model, task.model_cls):
+        if issubclass(cls, task.model_cls):
             return task
     known = ", ".join(task.model_cls.__name__ for task in TASKS.values())
-    raise ValueError(f"`model` must be one of {known}. Received: a {type(model).__name__}")
+    raise ValueError(f"`model` must be one of {known}. Received: a {cls.__name__}")
 
 
 def load(preset, **kwargs):

@@ -20,6 +20,7 @@ from convnlp.export.verification import checks, loaders, requests
 from convnlp.export.verification.graph import Graph
 from convnlp.models import Seq2SeqBackbone
 from convnlp.tasks import task_of
+from tests import corpus
 from tests.export.conftest import EVERY, GENERATED, KINDS, LABELS, LENGTH, SHORT
 from tests.run_program import ROOT, run_program
 
@@ -310,6 +311,7 @@ def test_of_two_exports_of_one_version_the_second_leaves_nothing(small_dir, tmp_
 @pytest.mark.parametrize(
     ("output", "ids_output", "message"),
     [
+        ("", None, "`output` must not be empty"),
         ("gs://b/m", None, "`output` must be a path on this machine.* Received: output=gs://b/m$"),
         ("m", "gs://b/ids", "`ids_output` must be a path on this machine.* Received: ids_output=gs://b/ids$"),
         ("file", "ids", "`output` must be a directory, not a file. Received: output=file$"),
@@ -370,13 +372,19 @@ def test_program(small_dir, tmp_path):
     assert done.stderr.splitlines()[-1].startswith(f"error: preset {tmp_path}/none: no such directory")
     assert {path.name for path in tmp_path.iterdir()} == {"m", "m_ids"}
 
-    # Before the preset is loaded, which takes long, and texts are read.
-    for flags in (["--output=gs://bucket/m"], [f"--output={output}", "--version=1"]):
-        done = run_program("export.saved_model", f"--preset={tmp_path}/none", *flags)
+    # Before the preset is loaded, which takes long.
+    (tmp_path / "bare").mkdir()
+    shutil.copy(small_dir / "task.json", tmp_path / "bare")
+    corpus.write_jsonl(tmp_path / "texts.jsonl", corpus.reviews(2))
+    check = [f"--check_source=jsonl:{tmp_path}/texts.jsonl", "--check_text_fields=other"]
+    for flags, message in (
+        (["--output=gs://bucket/m"], "`output` must be"),
+        ([f"--output={output}", "--version=1"], "`version` must be"),
+        ([f"--output={output}", *check], f"{tmp_path}/texts.jsonl, line 1: no field 'other'"),
+    ):
+        done = run_program("export.saved_model", f"--preset={tmp_path}/bare", *flags)
         assert done.returncode == 1
-        assert done.stderr.splitlines()[-1].startswith(
-            ("error: `output` must be", "error: `version` must be")
-        )
+        assert done.stderr.splitlines()[-1].startswith(f"error: {message}")
 
 
 @pytest.mark.slow
