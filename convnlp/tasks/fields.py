@@ -28,11 +28,26 @@ def take(config, train):
 
     Raises:
         SourceError: if it is not clear which fields are meant; see `convnlp.data.fields`.
+        ValueError: if the texts of a pair, or a text and its label, are the same field.
     """
     roles = task_named(config.task.kind).open_roles(config)
     if {*open_fields(config)} - {"data.input_length"}:
         given = {role: config.task[role] for role in (*roles, "second_text_field")}
         config.task.update(fields.take(train, given))
+    _check_differ(config)
+
+
+def _check_differ(config):
+    """Raises ValueError if a field is read twice, and nothing could be learned from it."""
+    task, cls, role_of = config.task, task_named(config.task.kind), {}
+    # A target may be the input, to be copied, and texts may be classes that are listed.
+    has_label = "label_field" in cls.open_roles(config) and not task.label_names
+    for role in (*cls.text_roles, *("label_field",) * has_label):
+        other = role_of.setdefault(task[role], role)
+        if task[role] and other != role:
+            raise ValueError(
+                f"`task.{role}` must be another field than task.{other}. Received: task.{role}={task[role]}"
+            )
 
 
 def take_length(config, tokenizer, train, backbone):

@@ -6,6 +6,7 @@ import types
 
 import pytest
 
+from convnlp.configs import common
 from convnlp.data import Source, SourceError
 from convnlp.models import (
     MultiLabelClassifier,
@@ -179,3 +180,39 @@ def test_a_model_that_compares_two_texts_is_scored_on_two(task):
     message = r"^`text_fields` must be two fields for a model that compares two texts. Received: \['text'\]$"
     with pytest.raises(ValueError, match=message):
         task.from_model(model, None, Fields())
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "message"),
+    [
+        ("classification", {"label_field": "text"}, "`task.label_field` must be .* than task.text_field"),
+        ("regression", {"text_field": "label"}, "`task.label_field` must be .* than task.text_field"),
+        ("classification", {"second_text_field": "text"}, "`task.second_text_field` must be another field"),
+        (
+            "question_answering",
+            dict.fromkeys(("question_field", "context_field"), "text"),
+            "context_field` m",
+        ),
+    ],
+)
+def test_a_field_is_not_read_twice(tmp_path, kind, given, message):
+    config = common.get_config()
+    config.task.update({"kind": kind, "answers_field": "label", **given})
+    source = Source(f"jsonl:{corpus.write_jsonl(tmp_path / 'a.jsonl', ROWS)}")
+    with pytest.raises(ValueError, match=message):
+        fields.take(config, source)
+
+
+@pytest.mark.parametrize(
+    ("kind", "given"),
+    [
+        ("classification", {"label_field": "text", "label_names": ("good", "bad")}),
+        ("text_to_text", {"input_field": "text", "target_field": "text"}),
+        ("multi_label", {"label_field": "text", "options": {"label_fields": ("label",)}}),
+    ],
+)
+def test_a_field_that_may_be_read_twice(tmp_path, kind, given):
+    config = common.get_config()
+    with config.unlocked():
+        config.task.update({"kind": kind, **given})
+    fields.take(config, Source(f"jsonl:{corpus.write_jsonl(tmp_path / 'a.jsonl', ROWS)}"))
