@@ -75,7 +75,7 @@ def _columns(x, is_text=True):
 
 
 def check_texts(column, name, is_text=True):
-    """Raises ValueError if a list or an array holds anything besides texts that can be encoded.
+    """Raises ValueError if a list or an array holds anything besides texts, as strings or UTF-8.
 
     Args:
         column: list or array; anything else passes.
@@ -84,8 +84,6 @@ def check_texts(column, name, is_text=True):
     """
     if not isinstance(column, (list, np.ndarray)) or getattr(column, "ndim", 1) == 0:
         return
-    if isinstance(column, np.ndarray) and column.ndim == 1 and column.dtype.kind == "S":
-        return
     for place, value in enumerate(column):
         if isinstance(value, (str, bytes, tf.Tensor)):
             is_text = True
@@ -93,12 +91,22 @@ def check_texts(column, name, is_text=True):
                 raise ValueError(
                     f"`{name}` holds half of a surrogate pair. Received: {value!r:.100} at index {place}"
                 )
+            if isinstance(value, bytes) and not _is_utf8(value):
+                raise ValueError(f"`{name}` must be UTF-8. Received: {value!r:.100} at index {place}")
         elif is_text:
             is_row = isinstance(value, (list, tuple, np.ndarray))
             hint = "; for pairs of texts, pass a tuple of two lists" if is_row else ""
             raise ValueError(
                 f"`{name}` must hold only texts. Received: {value!r:.100} at index {place}{hint}"
             )
+
+
+def _is_utf8(value):
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def check_numbers(y, width, rule, holds):

@@ -49,6 +49,8 @@ NOT_TEXTS = {
         np.array(["a\udcff"]),
         r"half of a surrogate pair. Received: .*'a\\udcff'.* at index 0",
     ),
+    "bytes": (["a", b"\xff"], r"`x` must be UTF-8. Received: b'\\xff' at index 1"),
+    "array of bytes": (np.array([b"a", b"\xc3"]), r"`x` must be UTF-8. Received: .*b'\\xc3'.* at index 1"),
     "fields": ({"text": ["a"]}, "or a tuple of two columns of texts; .* Received: a dict of 'text'"),
     "fields of a data set": (data_set({"text": ["a"]}).batch(1), "Received: a data set with 'text'$"),
     "set": ({"a", "b"}, "`x` must be lists, arrays or a data set of tf.data"),
