@@ -67,7 +67,14 @@ class EdgeModel:
                 f"{path} has its tokenizer inside, as operations of tensorflow_text that an app registers: "
                 "export with --inputs=ids for this runner"
             )
-        self._run = runner(Interpreter(model_path=str(path), num_threads=num_threads))
+        try:
+            self._run = runner(Interpreter(model_path=str(path), num_threads=num_threads))
+            self._run(
+                np.full([1, 2], self.facts["end_token_id"], np.int32)
+            )  # shows damage that loading misses
+        except (RuntimeError, ValueError) as error:
+            reason = " ".join(str(error).split())
+            raise ValueError(f"{path} is not a file of export.tflite: {reason}") from error
         self._side_by_side = _SideBySide(str(path), num_threads) if num_threads > 1 else None
 
     @property

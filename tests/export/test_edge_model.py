@@ -264,6 +264,22 @@ def test_a_file_that_is_no_model(tmp_path, fp32_file):
         EdgeModel(str(tmp_path / "m.tflite"))
 
 
+def test_a_damaged_graph_is_one_line(tmp_path, fp32_file, monkeypatch):
+    content = fp32_file.read_bytes()
+    (tmp_path / "m.tflite").write_bytes(bytes(100) + content[100:])
+    with pytest.raises(ValueError, match=r"m.tflite is not a file of export.tflite: The model is not "):
+        EdgeModel(str(tmp_path / "m.tflite"))
+
+    def fail(array):
+        raise RuntimeError("Input tensor 22 lacks data\nNode 3")
+
+    monkeypatch.setattr(edge_model, "runner", lambda interpreter: fail)
+    with pytest.raises(
+        ValueError, match=r"is not a file of export.tflite: Input tensor 22 lacks data Node 3$"
+    ):
+        EdgeModel(str(fp32_file))
+
+
 def _repacked(fp32_file, path, changes):
     """The file with other contents in its archive."""
     model = fp32_file.read_bytes()
