@@ -1,7 +1,7 @@
 """All fields of an experiment and their defaults; every other config starts from these.
 
-`convnlp/config_fields.py` explains each of them, and --help_config prints it. A field that is not here does
-not exist: setting an unknown field raises an error, on the command line and in a file.
+`convnlp/runs/config_fields.py` explains each of them, and --help_config prints it. A field that is not here
+does not exist: setting an unknown field raises an error, on the command line and in a file.
 """
 
 import ml_collections

@@ -2,8 +2,9 @@
 
 import keras
 
-from convnlp import experiment, pretrain, tasks
+from convnlp import pretrain, tasks
 from convnlp.data import Source, fields, sources
+from convnlp.runs import experiment
 from convnlp.training import checkpoints, storage
 
 FOLDER = "adapted"  # directory of this run, inside that of the fine-tuning

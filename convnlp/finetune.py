@@ -14,11 +14,12 @@ report.json holds the same.
 import tensorflow as tf
 from absl import flags
 
-from convnlp import adaptation, components, estimate, experiment, given_fields, programs, stages, tasks
+from convnlp import adaptation, programs, tasks
 from convnlp.data import validation
 from convnlp.finetuning import data, results, steps
 from convnlp.finetuning.outcome import LeftOut, Outcome
 from convnlp.models.reading import mixes_any_length
+from convnlp.runs import components, estimate, experiment, given_fields, stages
 from convnlp.tasks import fields
 from convnlp.training import graphs, loop, optimizers
 from convnlp.training import strategy as strategy_lib
@@ -40,8 +41,8 @@ def main(argv):
 def run(config, workdir, strategy, finish=False):
     """Config -> tokenizer -> data -> model -> optimizer -> training -> scores and preset.
 
-    `strategy` is what `convnlp.experiment.prepare` returned for this config and directory. With `finish`,
-    training stops here: the scores and the preset are those of the best evaluation so far.
+    `strategy` is what `convnlp.runs.experiment.prepare` returned for this config and directory. With
+    `finish`, training stops here: the scores and the preset are those of the best evaluation so far.
     """
     worker, num_workers = strategy_lib.workers(strategy)
     tasks.check_options(config)

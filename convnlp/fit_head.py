@@ -28,11 +28,12 @@ import time
 import numpy as np
 from absl import flags, logging
 
-from convnlp import components, experiment, given_fields, programs, tasks
+from convnlp import programs, tasks
 from convnlp.data import validation
 from convnlp.finetuning import data, results
 from convnlp.finetuning.outcome import LeftOut, Outcome
 from convnlp.models.pooled_encoder import FIXED_POOLING, LEARNED_POOLING
+from convnlp.runs import components, experiment, given_fields
 from convnlp.tasks import cross_fitting, fields, rows
 from convnlp.tasks.pooled_head import chosen_pooling
 
@@ -53,7 +54,7 @@ def main(argv):
 def run(config, workdir, strategy):
     """Config -> data -> encoder -> pooled vectors -> head -> scores and preset.
 
-    `strategy` is what `convnlp.experiment.prepare` returned for this config and directory.
+    `strategy` is what `convnlp.runs.experiment.prepare` returned for this config and directory.
 
     Raises:
         ValueError: if the config names no preset, if its task has no linear head to fit or cannot learn from

@@ -20,10 +20,11 @@ import sys
 from absl import app, flags
 from ml_collections import config_flags
 
-from convnlp import command, config_files
+from convnlp import command
 from convnlp.launching import cluster
 from convnlp.launching.supervisor import Supervisor
 from convnlp.launching.worker import show
+from convnlp.runs import config_files
 
 TRAINS = {"pretrain": None, "finetune": "finetune_classification"}  # program -> its default config
 _THREADS = ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "OMP_NUM_THREADS")

@@ -14,10 +14,11 @@ the run lives, and shared by the workers of multi_worker.
 import tensorflow as tf
 from absl import flags
 
-from convnlp import components, estimate, experiment, given_fields, outputs, programs, run_preset, stages
+from convnlp import outputs, programs
 from convnlp.data import Source, fields, sources
 from convnlp.models import Seq2SeqLM, Seq2SeqLMPreprocessor
 from convnlp.objectives import SHARED_OPTIONS, build_objectives, pretraining_batches, pretraining_loss
+from convnlp.runs import components, estimate, experiment, given_fields, run_preset, stages
 from convnlp.training import graphs, loop, optimizers
 from convnlp.training import strategy as strategy_lib
 from convnlp.training.shards import Sharded
@@ -40,8 +41,8 @@ def open_fields(config):
 def run(config, workdir, strategy, finish=False):
     """Config -> tokenizer -> data -> model -> optimizer -> training -> preset and model card.
 
-    `strategy` is what `convnlp.experiment.prepare` returned for this config and directory. With `finish`,
-    training stops here: the scores and the preset are those of the best evaluation so far.
+    `strategy` is what `convnlp.runs.experiment.prepare` returned for this config and directory. With
+    `finish`, training stops here: the scores and the preset are those of the best evaluation so far.
 
     Raises:
         ValueError: if the config does not name the text on which the training is evaluated.

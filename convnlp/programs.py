@@ -14,8 +14,9 @@ import sys
 import tensorflow as tf
 from absl import app, flags, logging
 
-from convnlp import config_files, startup
+from convnlp import startup
 from convnlp.data import source_error_message
+from convnlp.runs import config_files
 from convnlp.training import heartbeat, storage, strategy
 from convnlp.training.finite import NonFiniteError
 from convnlp.training.stopping import StoppedError

@@ -7,11 +7,12 @@ import keras
 import numpy as np
 import pytest
 
-from convnlp import adaptation, components, config_rules, experiment, finetune
+from convnlp import adaptation, finetune
 from convnlp.configs import finetune_classification
 from convnlp.data import SourceError
 from convnlp.finetuning import steps
 from convnlp.models import Seq2SeqBackbone, TextClassifier, TextClassifierPreprocessor, Tokenizer
+from convnlp.runs import components, config_rules, experiment
 from convnlp.training import loop
 from tests import corpus
 

@@ -6,10 +6,11 @@ import os
 import pytest
 import tensorflow as tf
 
-from convnlp import components, estimate, experiment, finetune, outputs, pretrain
+from convnlp import finetune, outputs, pretrain
 from convnlp.configs import finetune_classification, finetune_cogs, pretrain_mini
 from convnlp.data import SourceError, examples, source_error_message
 from convnlp.finetuning import data, steps
+from convnlp.runs import components, estimate, experiment
 from convnlp.training import loop
 from tests import corpus
 from tests.data.test_formats import write_table

@@ -2,8 +2,8 @@
 
 import pytest
 
-from convnlp import config_fields, config_files, config_help
 from convnlp.configs import common, finetune_classification
+from convnlp.runs import config_fields, config_files, config_help
 from tests import corpus
 from tests.run_program import run_program
 from tests.test_configs import FILES

@@ -5,9 +5,9 @@ import math
 
 import pytest
 
-from convnlp import config_rules
-from convnlp.config_fields import FIELDS
 from convnlp.configs import common, finetune_classification, finetune_cogs
+from convnlp.runs import config_rules
+from convnlp.runs.config_fields import FIELDS
 from tests.test_configs import FILES
 
 RULES = {name: field.rule for name, field in FIELDS.items() if field.rule}

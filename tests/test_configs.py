@@ -5,7 +5,7 @@ import pathlib
 
 import pytest
 
-from convnlp import components, config_rules, pretrain
+from convnlp import pretrain
 from convnlp.configs import (
     common,
     finetune_classification,
@@ -16,6 +16,7 @@ from convnlp.configs import (
 from convnlp.layers import MIXERS
 from convnlp.models import LAYOUTS, SIZES
 from convnlp.objectives import build_objectives, pretraining_loss
+from convnlp.runs import components, config_rules
 from tests.mixer_table import sampled
 
 FILES = sorted(

@@ -95,7 +95,7 @@ def test_requests_to_a_server_work(tmp_path):
 
 
 FLAGS_OF = {
-    "experiment": "convnlp/experiment.py",
+    "experiment": "convnlp/runs/experiment.py",
     "programs": "convnlp/programs.py",
     "import program, ": "convnlp/prediction/program.py",
     "calibration_flags": "export/lite/calibration_flags.py",

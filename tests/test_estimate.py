@@ -1,13 +1,13 @@
-"""`convnlp.estimate`: what a run is said to take before its first step."""
+"""`convnlp.runs.estimate`: what a run is said to take before its first step."""
 
 import types
 
 import pytest
 import tensorflow as tf
 
-from convnlp import estimate
 from convnlp.configs import common
 from convnlp.models import Seq2SeqBackbone
+from convnlp.runs import estimate
 
 SPEED = 1e9  # multiply-adds per second
 PIECES, WIDTH = 50, 16

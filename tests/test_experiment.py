@@ -15,11 +15,12 @@ import tensorflow as tf
 from absl import flags
 from ml_collections import config_dict, config_flags
 
-from convnlp import components, experiment, finetune, pretrain, run_preset, tasks
+from convnlp import finetune, pretrain, tasks
 from convnlp.configs import finetune_classification, pretrain_mini
 from convnlp.data import SourceError, source_error_message, sources
 from convnlp.finetuning import steps
 from convnlp.models import Seq2SeqLM, TextClassifier, Tokenizer, model_card
+from convnlp.runs import components, experiment, run_preset
 from convnlp.training import metrics, run_lock, stopping, storage
 from tests import corpus, remote
 from tests.mixer_table import MIXER_TABLE

@@ -5,7 +5,6 @@ import doctest
 
 import pytest
 
-from convnlp import given_fields
 from convnlp.configs import (
     finetune_classification,
     finetune_cogs,
@@ -13,6 +12,7 @@ from convnlp.configs import (
     finetune_text_to_text,
     pretrain_encoder,
 )
+from convnlp.runs import given_fields
 from convnlp.tasks import TASKS, Classification, option
 from tests import corpus
 from tests.run_program import run_program

@@ -66,12 +66,13 @@ RULES = {
     "convnlp.training": (("convnlp.adamw",), ("absl", "keras", "numpy", "tensorflow", "tqdm")),
     "convnlp.launching": ((), ()),
     "convnlp.launch": (
-        ("convnlp.command", "convnlp.config_files", "convnlp.launching"),
+        ("convnlp.command", "convnlp.launching", "convnlp.runs.config_files"),
         ("absl", "ml_collections"),
     ),
     "convnlp.losses": (("convnlp.kernels", "convnlp.layers"), ("tensorflow",)),
     "convnlp.scores": ((), ("keras", "numpy")),
     "convnlp.options": (("convnlp.data",), ()),
+    "convnlp.outputs": (("convnlp.models",), ()),
     "convnlp.tables": ((), ()),
     "convnlp.tasks": (
         (
@@ -112,6 +113,20 @@ RULES = {
             "convnlp.tasks",
         ),
         ("keras", "numpy", "tensorflow"),
+    ),
+    "convnlp.runs": (
+        (
+            "convnlp.configs",
+            "convnlp.data",
+            "convnlp.layers",
+            "convnlp.models",
+            "convnlp.objectives",
+            "convnlp.options",
+            "convnlp.outputs",
+            "convnlp.tasks",
+            "convnlp.training",
+        ),
+        ("absl", "keras", "ml_collections", "numpy", "tensorflow"),
     ),
     "convnlp": (("convnlp.configs", "convnlp"), None),
     "convnlp.serve_preset": (
@@ -260,7 +275,7 @@ def test_every_module_keeps_its_rule():
         ("convnlp.pretrain", "benchmarks.baselines"),
         ("convnlp.export.tflite", "tests.corpus"),
         ("convnlp.pretrain", "convnlp.serving.client"),
-        ("convnlp.experiment", "configs.common"),
+        ("convnlp.runs.experiment", "configs.common"),
         ("tests.test_configs", "configs.common"),  # twice in one process
     ],
 )

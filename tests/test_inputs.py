@@ -6,9 +6,9 @@ from typing import ClassVar
 
 import pytest
 
-from convnlp import inputs
 from convnlp.configs import common
 from convnlp.data import pydocs, rules
+from convnlp.runs import inputs
 from convnlp.tasks import TASKS, Regression, option
 from convnlp.training import storage
 from tests import corpus

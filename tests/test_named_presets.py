@@ -5,10 +5,11 @@ import shutil
 
 import pytest
 
-from convnlp import experiment, fit_head, inputs, outputs, tasks
+from convnlp import fit_head, outputs, tasks
 from convnlp.configs import finetune_classification
 from convnlp.export import preset as export_preset
 from convnlp.models import Seq2SeqBackbone, preset_names
+from convnlp.runs import experiment, inputs
 from tests import corpus
 from tests.run_program import run_program
 from tests.small_classifier import small_classifier

@@ -8,10 +8,11 @@ import signal
 import numpy as np
 import pytest
 
-from convnlp import config_rules, experiment, finetune, pretrain, stages
+from convnlp import finetune, pretrain
 from convnlp.configs import finetune_classification, pretrain_mini
 from convnlp.finetuning import steps
 from convnlp.models import Seq2SeqBackbone, Seq2SeqLM, TextClassifier
+from convnlp.runs import config_rules, experiment, stages
 from convnlp.training import metrics, stopping
 from tests import corpus
 from tests.test_experiment import config_of, config_of_flags

@@ -6,8 +6,8 @@ import tensorflow as tf
 from benchmarks import memory
 from benchmarks.comparison.configs import STEPS_PER_CALL, finetune_config, set_steps
 from benchmarks.timing import interleaved
-from convnlp import components, experiment
 from convnlp.models import TextClassifier
+from convnlp.runs import components, experiment
 from convnlp.tasks.classification import classification_loss
 from convnlp.training import graphs, optimizers
 

@@ -15,9 +15,10 @@ from benchmarks.comparison.configs import (
 from benchmarks.comparison.plan import steps_of, training_flops
 from benchmarks.comparison.rates import best_rate
 from benchmarks.comparison.variants import Variant
-from convnlp import components, experiment, finetune, pretrain
+from convnlp import finetune, pretrain
 from convnlp.finetuning import steps
 from convnlp.objectives import span_corruption
+from convnlp.runs import components, experiment
 from convnlp.tasks import TASKS
 from convnlp.training.finite import NonFiniteError
 

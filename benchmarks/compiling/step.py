@@ -7,10 +7,11 @@ from typing import Any
 import tensorflow as tf
 
 from benchmarks.compiling import random_numbers
-from convnlp import components, kernels, pretrain
+from convnlp import kernels, pretrain
 from convnlp.configs import pretrain_c4
 from convnlp.objectives import pretraining_loss
 from convnlp.objectives.objective import Seeds
+from convnlp.runs import components
 from convnlp.training import graphs, optimizers
 from convnlp.training import strategy as strategy_lib
 

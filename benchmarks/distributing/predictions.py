@@ -17,8 +17,9 @@ from benchmarks.distributing.model import (
     strong_efficiency,
     weak_efficiency,
 )
-from convnlp import components, pretrain
+from convnlp import pretrain
 from convnlp.configs import pretrain_c4, pretrain_encoder
+from convnlp.runs import components
 
 MIXER, SIZES = "dynamic_conv", ("mini", "base")
 ROWS = 8  # of each worker in weak scaling, and of each of the 16 chips of the paper's run

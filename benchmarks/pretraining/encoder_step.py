@@ -17,10 +17,10 @@ import tensorflow as tf
 from benchmarks import machine, program, timing
 from benchmarks.rows import Row
 from benchmarks.small_models import ATTENTION, SEED
-from convnlp import components
 from convnlp.configs import pretrain_encoder
 from convnlp.objectives import build_objectives, masked_lm, pretraining_loss
 from convnlp.objectives.objective import Seeds
+from convnlp.runs import components
 from convnlp.training import graphs, optimizers
 from convnlp.training import strategy as strategy_lib
 

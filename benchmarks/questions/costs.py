@@ -6,7 +6,7 @@ from benchmarks import pages
 from benchmarks.comparison import configs
 from benchmarks.comparison.cells import KINDS
 from benchmarks.questions import long_range
-from convnlp import components
+from convnlp.runs import components
 
 _NAMES = {
     "pretrain_trial": "trials of pre-training",

@@ -61,7 +61,7 @@ class Outcome:
         held_out: dict, name -> `Examples`: "validation" and "test", if they exist.
         num_overlapping: dict, name of these -> number of its examples that are also trained on, or almost;
             see `convnlp.finetuning.data.report_overlap`.
-        summary: dict, what the training took; see `convnlp.run_preset.card`.
+        summary: dict, what the training took; see `convnlp.runs.run_preset.card`.
         left_out: `LeftOut`, if the model has learned from the validation examples: their scores come from it.
             Default None.
     """

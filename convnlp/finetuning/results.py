@@ -1,6 +1,7 @@
 """Scores what a fine-tuning has come to, and writes it into the directory of the run."""
 
-from convnlp import report, run_preset
+from convnlp import report
+from convnlp.runs import run_preset
 from convnlp.training import storage
 
 

@@ -2,8 +2,8 @@
 
 from absl import logging
 
-from convnlp import config_rules
 from convnlp.data import batching
+from convnlp.runs import config_rules
 from convnlp.tasks import fields
 
 SHOWN_EXAMPLES = 60_000  # in a run whose epochs follow from the size of the data; repeats count

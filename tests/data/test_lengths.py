@@ -4,10 +4,10 @@ import types
 
 import pytest
 
-from convnlp import config_rules, experiment
 from convnlp.configs import finetune_classification, pretrain_mini
 from convnlp.data import Source, SourceError, lengths
 from convnlp.models import Tokenizer
+from convnlp.runs import config_rules, experiment
 from convnlp.tasks import fields
 from tests import corpus
 

@@ -10,7 +10,6 @@ import warnings
 import keras_nlp
 import pytest
 
-from convnlp import run_preset
 from convnlp.models import (
     Seq2SeqBackbone,
     TextClassifier,
@@ -19,6 +18,7 @@ from convnlp.models import (
     checksums,
     model_card,
 )
+from convnlp.runs import run_preset
 
 FILES = (
     "assets/tokenizer/vocabulary.spm",

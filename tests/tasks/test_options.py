@@ -5,11 +5,12 @@ from typing import ClassVar
 
 import pytest
 
-from convnlp import experiment, finetune, stages
+from convnlp import finetune
 from convnlp.configs import common, finetune_classification
 from convnlp.data import Source, rules
 from convnlp.models import Tokenizer
 from convnlp.options import options_of
+from convnlp.runs import experiment, stages
 from convnlp.tasks import TASKS, Classification, build_task, check_options, option
 from tests import corpus
 

@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks import compare
 from benchmarks.comparison import configs
-from convnlp import components
+from convnlp.runs import components
 from tests import corpus
 from tests.run_program import run_program
 

@@ -9,9 +9,9 @@ import pytest
 from benchmarks.comparison import cells, configs, training, worker
 from benchmarks.comparison.plan import Plan, Pretraining
 from benchmarks.comparison.tasks import Data
-from convnlp import components
 from convnlp.models import Seq2SeqBackbone
 from convnlp.objectives import span_corruption
+from convnlp.runs import components
 from convnlp.training.finite import NonFiniteError
 from tests import corpus
 

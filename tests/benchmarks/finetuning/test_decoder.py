@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from benchmarks.finetuning import decoder
-from convnlp import given_fields
 from convnlp.configs import finetune_text_to_text
 from convnlp.models import Seq2SeqBackbone, Tokenizer
+from convnlp.runs import given_fields
 from tests import corpus
 
 SMALL = {"num_heads": 2, "hidden_dim": 16, "intermediate_dim": 16, "kernel_size": 3}

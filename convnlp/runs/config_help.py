@@ -2,8 +2,8 @@
 
 import textwrap
 
-from convnlp.config_fields import FIELDS
-from convnlp.config_rules import value_of
+from convnlp.runs.config_fields import FIELDS
+from convnlp.runs.config_rules import value_of
 
 _WIDTH, _COLUMN = 110, 46
 

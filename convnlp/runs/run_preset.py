@@ -11,8 +11,8 @@ import tempfile
 
 import tensorflow as tf
 
-from convnlp import stages
 from convnlp.models import model_card, presets
+from convnlp.runs import stages
 from convnlp.training import storage
 
 

@@ -10,11 +10,12 @@ import tensorflow as tf
 from absl import flags
 from ml_collections import config_flags
 
-from convnlp import components, config_files, config_help, config_rules, given_fields, inputs, outputs
-from convnlp.config_fields import ALWAYS, ON_REQUEST, that_may_change
+from convnlp import outputs
 from convnlp.configs import common
 from convnlp.data import Shard
 from convnlp.objectives import OBJECTIVES
+from convnlp.runs import components, config_files, config_help, config_rules, given_fields, inputs
+from convnlp.runs.config_fields import ALWAYS, ON_REQUEST, that_may_change
 from convnlp.training import checkpoints, heartbeat, run_config, run_lock, shards, storage
 from convnlp.training import strategy as strategy_lib
 

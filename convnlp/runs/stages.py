@@ -26,7 +26,7 @@ class Stage(NamedTuple):
 
 
 def of(config):
-    """Returns the stages of a config that obeys `convnlp.config_rules`, in order; one by default."""
+    """Returns the stages of a config that obeys `convnlp.runs.config_rules`, in order; one by default."""
     train = config.train
     steps = tuple(train.stage_steps) or (train.num_steps,)
     sizes = tuple(train.stage_batch_sizes) or (train.batch_size,) * len(steps)

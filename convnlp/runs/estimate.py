@@ -13,8 +13,8 @@ from typing import NamedTuple
 import tensorflow as tf
 from absl import logging
 
-from convnlp import stages
 from convnlp.data import batching
+from convnlp.runs import stages
 from convnlp.training import progress
 from convnlp.training import strategy as strategy_lib
 

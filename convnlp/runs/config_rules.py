@@ -5,8 +5,8 @@ They are checked before anything is opened or built.
 
 import difflib
 
-from convnlp.config_fields import FIELDS
 from convnlp.data import Source
+from convnlp.runs.config_fields import FIELDS
 from convnlp.training import schedules
 
 MAX_STEPS = 2**31  # the loop counts in int32
