@@ -10,7 +10,7 @@ import keras_nlp
 from absl import flags
 
 from convnlp import standard_input, tasks
-from convnlp.models import preset_names, presets
+from convnlp.models import preset_names
 from convnlp.programs import run
 from convnlp.tasks import fields
 
@@ -76,8 +76,8 @@ def main(_):
             f"preset {_PRESET.value}: was trained on {' and '.join(trained)}; "
             "give both texts to convnlp predict"
         )
-    saved = presets.task_class(directory)
-    if saved is not None and not tasks.task_of(saved).generates:
+    saved = tasks.saved_class(directory)
+    if not tasks.task_of(saved).generates:
         raise ValueError(
             f"`preset` must hold a model that writes text. Received: preset={_PRESET.value}, a "
             f"{saved.__name__}"

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from absl import flags
 
-from convnlp import programs
+from convnlp import outputs, programs
 from convnlp.export.saved_models import versions
 from convnlp.models import preset_names
 
@@ -47,7 +47,8 @@ def main(_):
         raise ValueError("`model_name` must not be empty")
     require_free_port(_HOST.value, _REST_PORT.value)
     preset = preset_names.locate(_PRESET.value)
-    output = _OUTPUT.value or versions.default_output(_PRESET.value)
+    output = versions.default_output(_PRESET.value) if _OUTPUT.value is None else _OUTPUT.value
+    outputs.check_folder("output", output)
     there = versions.made_from(output, preset)
     if there is None:
         print(f"exporting {preset}, which takes about a minute", flush=True)

@@ -69,9 +69,8 @@ class EdgeModel:
             )
         try:
             self._run = runner(Interpreter(model_path=str(path), num_threads=num_threads))
-            self._run(
-                np.full([1, 2], self.facts["end_token_id"], np.int32)
-            )  # shows damage that loading misses
+            # Shows damage that loading misses.
+            self._run(np.full([1, 2], self.facts["end_token_id"], np.int32))
         except (RuntimeError, ValueError) as error:
             reason = " ".join(str(error).split())
             raise ValueError(f"{path} is not a file of export.tflite: {reason}") from error

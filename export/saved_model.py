@@ -17,8 +17,8 @@ from convnlp.data import Source
 from convnlp.export import preset
 from convnlp.export.lite import calibration
 from convnlp.export.saved_models import effect, precision, versions
-from convnlp.models import preset_names, presets
-from convnlp.tasks import fields, task_of
+from convnlp.models import preset_names
+from convnlp.tasks import fields, saved_class, task_of
 
 _PRESET = flags.DEFINE_string("preset", None, "Name or directory of the preset to export.", required=True)
 _OUTPUT = flags.DEFINE_string(
@@ -83,8 +83,7 @@ def check_texts():
     if _CHECK_SOURCE.value is None:
         return None
     directory = preset_names.locate(_PRESET.value)
-    cls = presets.task_class(directory)
-    if cls is None or task_of(cls).generates:
+    if task_of(saved_class(directory)).generates:
         raise ValueError(
             f"--check_source is for models with scores. Received: preset={_PRESET.value}, which writes text"
         )

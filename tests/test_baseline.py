@@ -111,6 +111,7 @@ def test_a_class_that_is_only_tested(files, tmp_path):
             "`source` must contain words. Received: only empty texts in",
         ),
         (["--source=jsonl:{}/train.jsonl", "--output="], "`output` must not be empty"),
+        (["--source=jsonl:{}/train.jsonl", "--output={}"], "must be a file"),
     ],
 )
 def test_one_clear_line(files, flags, message):

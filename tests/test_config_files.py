@@ -101,6 +101,6 @@ def test_a_misspelt_field_is_a_sentence(argument, message):
 
 def test_other_names_of_fields_lead_to_fields_that_exist():
     config = common.get_config()
-    for field in config_files._OTHER_NAMES.values():
+    for field in config_files.OTHER_NAMES.values():
         section, name, *_ = field.split(".")
         assert name in config[section]

@@ -121,3 +121,7 @@ def test_an_unknown_field_in_a_file_is_refused():
     config = {**DEFAULT.to_dict(), "optimiser": {}}
     with pytest.raises(ValueError, match=r"optimiser; did you mean optimizer\?"):
         config_rules.check_fields(config, DEFAULT.to_dict())
+    config = DEFAULT.to_dict()
+    config["objective"]["masked_lm_weight"] = 0.5  # a field until 0.1.0
+    with pytest.raises(ValueError, match=r"; did you mean objective\.options\.masked_lm\.weight\?"):
+        config_rules.check_fields(config, DEFAULT.to_dict())

@@ -127,6 +127,7 @@ def test_long_commands_name_modules_and_flags_that_exist():
             source += (ROOT / name).read_text() if imported in source else ""
         defined = set(re.findall(r'(?:DEFINE|define)_\w+\(\s*"(\w+)"', source))
         defined |= {name.removesuffix("s") for name in re.findall(r'define_text_fields\(\s*"(\w+)"', source)}
+        defined |= {f"{name}s" for name in re.findall(r'define_text_field\(\s*"(\w+)"', source)}
         for flag in flags:
             name = re.fullmatch(r"--(?:no)?([\w.]+)(?:=.*)?", flag)
             assert name, flag

@@ -68,6 +68,7 @@ class Reranked(Regression):
 
     name: ClassVar[str] = "reranked"
     reranker: str = option("", rules.STRING, preset=True)
+    judge: str = option(rule=rules.STRING, preset=True)  # which has to be set
 
 
 def test_an_option_of_your_own_that_names_a_preset_is_read_too(folder, monkeypatch):
@@ -75,13 +76,19 @@ def test_an_option_of_your_own_that_names_a_preset_is_read_too(folder, monkeypat
     config = config_of(folder)
     config.task.kind = "reranked"
     config.task.options.teachers = ("nobody",)
-    inputs.locate_presets(config)
+    inputs.locate_presets(config)  # nor the judge, which the task misses later
     assert not [name for name in inputs.fingerprints(config) if name.startswith("task.options.")]
     config.task.options.reranker = f"{folder}/preset"
     assert list(inputs.fingerprints(config)["task.options.reranker"]) == ["1/vocabulary.spm", "1/config.json"]
     config.task.options.reranker = f"{folder}/none"
     with pytest.raises(ValueError, match="none: no such directory"):
         inputs.locate_presets(config)
+
+
+def test_a_kind_that_nobody_knows_names_no_preset(folder):
+    config = config_of(folder)
+    config.task.kind = "unknown"
+    inputs.locate_presets(config)
 
 
 def test_the_directory_does_not_matter_and_each_byte_does(folder):

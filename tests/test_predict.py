@@ -266,7 +266,7 @@ def test_fields_are_looked_for_before_a_preset_is_loaded(presets, tmp_path):
             ["--preset={}/prefix_lm", "--text=a", "--text_pair=b"],
             "`preset` must read pairs for two texts each. Received: a PrefixLM",
         ),
-        ("predict", ["--preset={}/encoder", "--text=a"], "Fine-tune it with convnlp.finetune"),
+        ("predict", ["--preset={}/encoder", "--text=a"], "Fine-tune it with convnlp finetune"),
         ("explain", ["--preset={}/tagger", "--text=a"], "must be a classifier with one label"),
         ("embed", ["--preset={}/encoder", "--text=a", "--output=a.csv"], "must end in one of .jsonl, .npy"),
         ("embed", ["--preset={}/encoder", "--text=a", "--output=a.npy.gz"], "must end in one of .jsonl.gz."),

@@ -88,6 +88,12 @@ def test_nothing_is_written_into_the_package(tmp_path, monkeypatch):
     assert versions.default_output("preset/..") == f"{tmp_path.parent}/models/{tmp_path.name}"
 
 
+def test_an_empty_output_is_refused(preset):
+    done = run_program("convnlp.serve_preset", f"--preset={preset[0]}", "--output=", "--rest_api_port=0")
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("error: `output` must not be empty")
+
+
 def test_a_version_of_another_preset_does_not_count(tmp_path):
     preset, output = tmp_path / "preset", tmp_path / "models"
     preset.mkdir()

@@ -163,18 +163,12 @@ def check_size(num_weights):
         raise ValueError(f"the sizes must make at most {_MOST_WEIGHTS:,} weights. Received: {num_weights:,}")
 
 
-def load_task(preset, **kwargs):
-    """Loads the model of a task from a preset, whichever it holds; takes the arguments of `from_preset`.
+def load_any(preset, **kwargs):
+    """Loads the model of a preset, a task or else a backbone; takes the arguments of `from_preset`.
 
     Raises:
-        ValueError: as for `explained`, and if the preset holds no task.
+        ValueError: as for `explained`.
     """
-    preset = preset_names.locate(preset)
-    return preset_checks.saved_class(preset, TASK).from_preset(preset, **kwargs)
-
-
-def load_any(preset, **kwargs):
-    """Loads the model of a preset, a task or else a backbone; has the arguments and errors of `load_task`."""
     preset = preset_names.locate(preset)
     cls = task_class(preset) or preset_checks.saved_class(preset, CONFIG)
     return cls.from_preset(preset, **kwargs)

@@ -40,7 +40,8 @@ def check_optimizer(model):
     new = [variable.path for variable in model.trainable_variables if known and id(variable) not in known]
     if new:
         raise ValueError(
-            "`compile` must be called again after variables became trainable, as by `enable_lora`. "
+            "`compile` must be called again, without an optimizer used before, after variables became "
+            "trainable, as by `enable_lora`. "
             f"Received: {len(new)} variables that the optimizer does not know, such as {new[0]}"
         )
 

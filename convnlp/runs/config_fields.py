@@ -231,5 +231,5 @@ FIELDS = {
 
 
 def that_may_change(when):
-    """Returns the names of the fields that may change in a resumed run: ALWAYS, ON_REQUEST or NEVER."""
+    """Returns the names of the fields whose `may_change` is `when`."""
     return [name for name, field in FIELDS.items() if field.may_change == when]

@@ -13,7 +13,7 @@ from convnlp.configs import common
 
 _NO_CONFIGS = ("__init__", "common")
 # What fields are called in other libraries, or were called, if no letters tell.
-_OTHER_NAMES = {
+OTHER_NAMES = {
     "lr": "optimizer.learning_rate",
     "epochs": "task.num_epochs",
     "num_train_epochs": "task.num_epochs",
@@ -75,7 +75,7 @@ def unknown_field(argv):
     for argument in argv:
         given = re.match(r"--?config\.([\w.]+)", argument)
         if given and not f"{given[1]}.".startswith(tuple(f"{name}." for name in names)):
-            known = _OTHER_NAMES.get(given[1].rpartition(".")[2])
+            known = OTHER_NAMES.get(given[1].rpartition(".")[2])
             near = [known] if known else difflib.get_close_matches(given[1], names, n=1)
             return f"unknown config field {given[1]}" + (f"; did you mean {near[0]}?" if near else "")
     return None

@@ -7,6 +7,7 @@ import difflib
 
 from convnlp.data import Source
 from convnlp.runs.config_fields import FIELDS
+from convnlp.runs.config_files import OTHER_NAMES
 from convnlp.training import schedules
 
 MAX_STEPS = 2**31  # the loop counts in int32
@@ -130,8 +131,9 @@ def check_fields(config, default, prefix=""):
     """
     for name in sorted({*config, *default}):
         if name not in default:
-            near = difflib.get_close_matches(name, default, n=1)
-            hint = f"; did you mean {prefix}{near[0]}?" if near else ""
+            near = [f"{prefix}{each}" for each in difflib.get_close_matches(name, default, n=1)]
+            known = OTHER_NAMES.get(name, *near)
+            hint = f"; did you mean {known}?" if known else ""
             raise ValueError(f"unknown config field {prefix}{name}{hint}")
         if name not in config:
             raise ValueError(

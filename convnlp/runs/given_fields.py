@@ -9,7 +9,6 @@ from convnlp.layers import MIXERS
 from convnlp.models import preset_names, presets
 from convnlp.models.layouts import layer_mixers
 from convnlp.objectives import OBJECTIVES, SHARED_OPTIONS
-from convnlp.options import options_of
 
 _OF_A_DECODER = ("num_decoder_layers", "decoder_mixer", "decoder_kernel_size", "cross_attention_init")
 _OF_SOME_MIXERS = ("kernel_size", "dilation_rate", "weight_softmax")
@@ -144,7 +143,7 @@ def _of_no_objective(names):
     """Returns the fields of all objectives that none of these takes."""
     if not {*names} <= {*OBJECTIVES}:  # an unknown one is reported later
         return set()
-    taken = {option for name in names for option in options_of(OBJECTIVES[name])}
+    taken = {option for name in names for option in options.options_of(OBJECTIVES[name])}
     return {f"objective.{option}" for option in SHARED_OPTIONS if option not in taken}
 
 

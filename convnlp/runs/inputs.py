@@ -69,10 +69,10 @@ def locate_presets(config):
 
 
 def _named_presets(config):
-    """Returns the presets that options of the task name: dict, option -> list, without wrong types."""
-    task, found = tasks.task_named(config.task.kind), {}
-    for name in options.options_of(task, preset=True):
-        value = config.task.options.get(name, getattr(task, name))
+    """Returns the presets that options of the task name: dict, option -> list, without what is wrong."""
+    task, found = tasks.TASKS.get(config.task.kind), {}
+    for name in options.options_of(task, preset=True) if task else ():
+        value = config.task.options.get(name, getattr(task, name, ()))
         value = [value] if isinstance(value, str) else value
         if isinstance(value, list | tuple):  # else the task refuses it later
             found[name] = value

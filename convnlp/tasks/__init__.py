@@ -12,7 +12,16 @@ from convnlp.tasks.multi_label import MultiLabelClassification
 from convnlp.tasks.question_answering import QuestionAnswering
 from convnlp.tasks.reference import Reference
 from convnlp.tasks.regression import Regression
-from convnlp.tasks.table import TASKS, build_task, check_options, load, register_task, task_named, task_of
+from convnlp.tasks.table import (
+    TASKS,
+    build_task,
+    check_options,
+    load,
+    register_task,
+    saved_class,
+    task_named,
+    task_of,
+)
 from convnlp.tasks.task import Fields, Task
 from convnlp.tasks.text_to_text import TextToText
 
@@ -35,6 +44,7 @@ __all__ = [
     "load",
     "option",
     "register_task",
+    "saved_class",
     "task_named",
     "task_of",
 ]

@@ -1,7 +1,6 @@
 """The table of tasks, and the functions that read it."""
 
 import dataclasses
-import os
 
 from convnlp import options, tables
 from convnlp.data import fields
@@ -86,15 +85,21 @@ def load(preset, **kwargs):
         ValueError: if a file is missing or damaged (the message names it), or if the preset is an encoder
             alone, which cannot answer anything.
     """
+    return saved_class(preset).from_preset(preset_names.locate(preset), **kwargs)
+
+
+def saved_class(preset):
+    """Returns the class of the model that `load` gives, before anything is loaded; raises its errors."""
     preset = preset_names.locate(preset)
-    if os.path.exists(os.path.join(preset, "task.json")):
-        return presets.load_task(preset, **kwargs)
+    found = presets.task_class(preset)
+    if found is not None:
+        return found
     if presets.entry(preset, "config.json", "config", "num_decoder_layers") == 0:
         raise ValueError(
             f"preset {preset}: an encoder alone has no classes to choose from and writes no text. "
-            "Fine-tune it with convnlp.finetune and take that"
+            "Fine-tune it with convnlp finetune and take that"
         )
-    return Seq2SeqLM.from_preset(preset, **kwargs)
+    return Seq2SeqLM
 
 
 def register_task(cls):

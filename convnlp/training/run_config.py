@@ -13,8 +13,8 @@ from absl import logging
 from convnlp.training import checkpoints, storage
 
 INPUTS, HISTORY, OPEN_FIELDS = "inputs", "history", "open_fields"
-# Fields of older versions: the field that took their place, and the value that means the same as none there.
-_MOVED = {"objective.masked_lm_weight": ("objective.options.masked_lm.weight", 1.0)}
+_OLD_WEIGHT = "objective.masked_lm_weight"  # of older versions
+_WEIGHT = "objective.options.masked_lm.weight"
 
 
 def check_config(
@@ -100,8 +100,8 @@ def check_config(
 def last_change(workdir, names):
     """Returns the step at which one of these fields last changed in a run, 0 if none has."""
     history = storage.read_json(storage.join(workdir, "config.json")).get(HISTORY, [])
-    changes = [(each["step"], _MOVED.get(name, [name])[0]) for each in history for name in each["changed"]]
-    return max((step for step, name in changes if name in names), default=0)
+    names = {*names, *(_OLD_WEIGHT for name in names if name == _WEIGHT)}
+    return max((each["step"] for each in history if names & {*each["changed"]}), default=0)
 
 
 def fields_of(config, names):
@@ -148,12 +148,10 @@ def _changed_fields(before, now, defaults):
 
 def _moved(flat):
     """Returns the fields of a run that an older version may have begun, under their present names."""
-    flat = dict(flat)
-    for name, (place, default) in _MOVED.items():
-        value = flat.pop(name, default)
-        if value != default:
-            flat.setdefault(place, value)
-    return flat
+    weight = flat.get(_OLD_WEIGHT, 1.0)
+    kept = {name: value for name, value in flat.items() if name != _OLD_WEIGHT}
+    is_read = "masked_lm" in flat.get("objective.names", ())
+    return {_WEIGHT: weight, **kept} if is_read and weight != 1.0 else kept
 
 
 def _changed_inputs(before, now):

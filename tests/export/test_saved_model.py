@@ -19,7 +19,7 @@ from convnlp.export.saved_models import signatures, versions
 from convnlp.export.verification import checks, loaders, requests
 from convnlp.export.verification.graph import Graph
 from convnlp.models import Seq2SeqBackbone
-from convnlp.tasks import task_of
+from convnlp.tasks import saved_class, task_of
 from tests import corpus
 from tests.export.conftest import EVERY, GENERATED, KINDS, LABELS, LENGTH, SHORT
 from tests.run_program import ROOT, run_program
@@ -352,6 +352,8 @@ def test_what_cannot_be_exported(small, small_dir, preset_of, tmp_path):
     (bare / "task.json").unlink()
     with pytest.raises(ValueError, match=r"preset .*backbone: an encoder alone has no classes"):
         versions.export(str(bare), output)
+    with pytest.raises(ValueError, match=r"preset .*backbone: an encoder alone has no classes"):
+        saved_class(str(bare))
     monolith = type(small)(small.backbone, num_classes=3)
     with pytest.raises(ValueError, match="must have a preprocessor"):
         signatures.servable(monolith)

@@ -100,7 +100,7 @@ def test_graphs_from_before_do_not_stay_and_an_optimizer_is_refused(tokenizer, d
     assert not set(after) & set(before)
     assert graphs() == after
     model.optimizer.build(backbone.non_trainable_variables)  # as a `fit` before `enable_lora` does
-    with pytest.raises(ValueError, match=r"`compile` must be called again .*`enable_lora`.* such as .*lora"):
+    with pytest.raises(ValueError, match=r"`compile` must be called again, .*`enable_lora`.* such as .*lora"):
         graphs()
     model.compile()
     graphs()

@@ -91,7 +91,7 @@ def test_a_name_gives_the_model_in_any_directory(cls, folder, classifier, monkey
 )
 def test_a_name_gives_the_parts(cls, folder):
     assert isinstance(cls.from_preset("tiny_en"), cls)
-    assert type(presets.load_task("tiny_en")) is TextClassifier
+    assert type(presets.load_any("tiny_en")) is TextClassifier
 
 
 @pytest.mark.parametrize("cls", [TextClassifier, keras_nlp.models.TextClassifier])
@@ -138,7 +138,7 @@ def test_the_sums_are_checked(cls, name, saved, own_presets, tmp_path):
         cls.from_preset("tiny_en")
 
 
-@pytest.mark.parametrize("load", [TextClassifier.from_preset, Tokenizer.from_preset, presets.load_task])
+@pytest.mark.parametrize("load", [TextClassifier.from_preset, Tokenizer.from_preset, presets.load_any])
 def test_a_wrong_name_is_one_line_with_the_names(load, folder, saved):
     register(other_en=saved)
     with pytest.raises(ValueError) as error:
@@ -161,10 +161,10 @@ def test_a_path_stays_a_path_and_a_name_a_name(folder, lm, monkeypatch, tmp_path
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
         for path in ("./tiny_en", str(tmp_path / "tiny_en"), tmp_path / "tiny_en", "tiny_en/"):
-            assert type(presets.load_task(path)) is Seq2SeqLM
+            assert type(presets.load_any(path)) is Seq2SeqLM
         assert preset_names.locate("hf://tiny_en") == "hf://tiny_en"
     with pytest.warns(UserWarning, match=r"preset tiny_en: the one that ships .* path is \./tiny_en"):
-        assert type(presets.load_task("tiny_en")) is TextClassifier
+        assert type(presets.load_any("tiny_en")) is TextClassifier
 
 
 def test_a_directory_behind_a_url_is_copied_once_and_checked(saved):
@@ -181,7 +181,7 @@ def test_a_directory_behind_a_url_is_copied_once_and_checked(saved):
     assert preset_names.locate(url) == copied
     names = {str(path.relative_to(saved)) for path in saved.rglob("*")}
     assert names == {str(path.relative_to(copied)) for path in pathlib.Path(copied).rglob("*")}
-    assert type(presets.load_task(url)) is TextClassifier
+    assert type(presets.load_any(url)) is TextClassifier
     assert TextClassifier.from_preset(url).num_classes == 2
     with tf.io.gfile.GFile(f"{damaged}/model.weights.h5", "wb") as file:
         file.write(b"damaged")

@@ -127,11 +127,10 @@ def test_a_preset_without_tokenizer_serves_token_ids_only(saved):
     )
 
 
-def test_load_task_gives_what_is_there(saved):
-    assert type(presets.load_task(str(saved / "lm"))) is Seq2SeqLM
-    assert type(presets.load_task(str(saved / "classifier"))) is TextClassifier
-    with pytest.raises(ValueError, match=r"task\.json is missing"):
-        presets.load_task(str(saved / "backbone"))
+def test_load_any_gives_what_is_there(saved):
+    assert type(presets.load_any(str(saved / "lm"))) is Seq2SeqLM
+    assert type(presets.load_any(str(saved / "classifier"))) is TextClassifier
+    assert type(presets.load_any(str(saved / "backbone"))) is Seq2SeqBackbone
 
 
 def test_a_classifier_gets_another_head(saved):

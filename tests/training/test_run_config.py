@@ -89,15 +89,23 @@ def test_a_field_of_a_newer_version_is_taken_to_be_its_default(workdir):
     [(1.0, {}, {}), (0.5, {}, {"weight": 0.5}), (0.5, {"weight": 2.0}, {"weight": 2.0})],
 )
 def test_a_run_of_an_older_version_goes_on_with_the_field_that_has_replaced_its_own(workdir, old, own, now):
-    before = changed(objective__masked_lm_weight=old, objective__options__masked_lm=own)
+    names = {"objective__names": ["masked_lm"]}
+    before = changed(objective__masked_lm_weight=old, objective__options__masked_lm=own, **names)
     (workdir / "config.json").write_text(json.dumps(before))
-    run_config.check_config(workdir, changed(objective__options__masked_lm=now), **RULES)
+    run_config.check_config(workdir, changed(objective__options__masked_lm=now, **names), **RULES)
     message = r"\(objective.options.masked_lm.weight: .* -> 3.0\)"
+    other = changed(objective__options__masked_lm={"weight": 3.0}, **names)
     with pytest.raises(ValueError, match=message):
-        run_config.check_config(workdir, changed(objective__options__masked_lm={"weight": 3.0}), **RULES)
+        run_config.check_config(workdir, other, **RULES)
     history = [{"step": 40, "changed": {"objective.masked_lm_weight": [old, 3.0]}}]
     (workdir / "config.json").write_text(json.dumps({**before, "history": history}))
     assert run_config.last_change(workdir, ("objective.options.masked_lm.weight",)) == 40
+
+
+def test_a_weight_that_an_older_version_did_not_read_is_forgotten(workdir):
+    before = changed(objective__masked_lm_weight=2.0, objective__names=["span_corruption"])
+    (workdir / "config.json").write_text(json.dumps(before))
+    run_config.check_config(workdir, changed(objective__names=["span_corruption"]), **RULES)
 
 
 def test_what_never_matters_may_always_change_and_is_written_down(workdir):
