@@ -80,5 +80,5 @@ def test_a_folder_that_cannot_be_is_one_line(tmp_path):
         "convnlp.demo", "--workdir=~/file/demo", environment={**os.environ, "HOME": str(tmp_path)}
     )
     assert done.returncode == 1
-    assert done.stderr.splitlines()[-1].startswith("error: [Errno 20] Not a directory: ")
-    assert str(tmp_path / "file") in done.stderr
+    message = f"error: `workdir` must be writable, but {tmp_path}/file is not. Received: workdir="
+    assert done.stderr.splitlines()[-1].startswith(message)

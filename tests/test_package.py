@@ -28,8 +28,12 @@ PRESET = {f"convnlp/presets/tiny_en/{name}" for name in _FILES}
 def built(tmp_path_factory):
     """The directory of both files."""
     source = tmp_path_factory.mktemp("source")
-    hidden = shutil.ignore_patterns(".*", "__pycache__", "runs", "build", "*.egg-info")
-    shutil.copytree(ROOT, source, dirs_exist_ok=True, ignore=hidden)
+    hidden = shutil.ignore_patterns(".*", "__pycache__", "build", "*.egg-info")
+
+    def ignored(folder, names):  # runs/ at the top is what users write
+        return hidden(folder, names) | ({"runs"} if Path(folder) == ROOT else set())
+
+    shutil.copytree(ROOT, source, dirs_exist_ok=True, ignore=ignored)
     for name in PRESET:
         (source / name).parent.mkdir(parents=True, exist_ok=True)
         (source / name).write_text("x")

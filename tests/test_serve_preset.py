@@ -89,7 +89,8 @@ def test_nothing_is_written_into_the_package(tmp_path, monkeypatch):
 
 
 def test_an_empty_output_is_refused(preset):
-    done = run_program("convnlp.serve_preset", f"--preset={preset[0]}", "--output=", "--rest_api_port=0")
+    port = f"--rest_api_port={free_port()}"
+    done = run_program("convnlp.serve_preset", f"--preset={preset[0]}", "--output=", port)
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].startswith("error: `output` must not be empty")
 

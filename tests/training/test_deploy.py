@@ -135,7 +135,7 @@ def test_the_commands_exist_and_have_these_flags(name):
     launch, program, own = flags(name)
     module = command.find(program)
     source = Path(DEPLOY.parents[1] / f"{module.rpartition('.')[2]}.py").read_text(encoding="utf-8")
-    source += (DEPLOY.parents[1] / "experiment.py").read_text(encoding="utf-8")
+    source += (DEPLOY.parents[1] / "runs" / "experiment.py").read_text(encoding="utf-8")
     defined = set(re.findall(r'DEFINE_\w+\(\s*"(\w+)"', source))
     assert {flag for flag in own if not flag.startswith("config.")} <= defined
     launcher = (DEPLOY.parents[1] / "launch.py").read_text(encoding="utf-8")

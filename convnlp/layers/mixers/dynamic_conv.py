@@ -54,10 +54,33 @@ class DynamicConv(ConvMixer):
     {'inputs': TensorShape([2, 2, 8])}
     """
 
+    def __init__(
+        self,
+        hidden_dim,
+        num_heads,
+        kernel_size=7,
+        dilation_rate=1,
+        weight_softmax=True,
+        kernel_dropout=0.0,
+        causal=False,
+        double_gate=False,
+        **kwargs,
+    ):
+        super().__init__(
+            hidden_dim,
+            num_heads,
+            kernel_size,
+            dilation_rate,
+            weight_softmax,
+            kernel_dropout,
+            causal,
+            double_gate,
+            **kwargs,
+        )
+        self.generator = Projection(num_heads * kernel_size, dtype=self.dtype_policy, name="generator")
+
     def build(self, input_shape):
         super().build(input_shape)
-        units = self.num_heads * self.kernel_size
-        self.generator = Projection(units, dtype=self.dtype_policy, name="generator")
         self.generator.build(input_shape)
 
     def convolve(self, x, masks, training):
