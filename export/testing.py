@@ -22,8 +22,11 @@ def check_form(name, preset_dir, texts):
 
     Raises:
         AssertionError: if the form gives a value that is not finite.
-        ValueError: if the form cannot hold the model, or is further from the preset than its bound.
+        ValueError: if there is no text, if the form cannot hold the model, or if it is further from the
+            preset than its bound.
     """
+    if not isinstance(texts, list) or not texts:
+        raise ValueError(f"`texts` must be a list of at least one text. Received: texts={texts!r:.100}")
     form, model = form_named(name), preset.load(preset_dir)
     answers = task_of(model).answers(model)
     ids = calibration.encoded(model, [texts] * len(answers.text_inputs))
@@ -34,6 +37,6 @@ def check_form(name, preset_dir, texts):
     error = answers.compare(run(ids), expected)["largest_error"]
     form.require_near(error, float(np.ptp(tflite_files.without_hidden(expected))))
     for batch, length in ((1, 1), (2, 7)):
-        finite = np.isfinite(run(ids[:batch, :length])).all()
+        finite = np.isfinite(run(np.resize(ids, (batch, length)))).all()
         require(finite, f"the outputs of {name} for {batch} rows of length {length} must be finite")
     return tflite_files.packed(content, model, servable, preset_dir, name, "ids"), error

@@ -45,6 +45,17 @@ def _checked(values):
     return values if any(is_text) else np.array(values.tolist())  # numbers of a nullable type
 
 
+def flat(y):
+    """Returns targets of the shape [N,1] as [N], so that both can be given in turn; anything else unchanged.
+
+    Keras's graph of a training step takes targets of one rank.
+    """
+    if isinstance(y, list) and y and all(isinstance(row, list) and len(row) == 1 for row in y):
+        return [row[0] for row in y]
+    is_array = isinstance(y, np.ndarray) or tf.is_tensor(y)
+    return y[:, 0] if is_array and len(y.shape) == 2 and y.shape[1] == 1 else y
+
+
 def is_empty(x):
     """Whether x is a list, array or data set without examples, or a tuple or dict with such a part."""
     if isinstance(x, dict):

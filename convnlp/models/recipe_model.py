@@ -16,6 +16,7 @@ class RecipeModel(ModelPreset):
     head_size_argument = None  # the constructor's argument for the size of the head, if it has one
     head_arguments = ()  # arguments of the constructor that the weights of a head are trained for
     needs_targets = True  # whether `fit` needs a `y`; a language model makes it from the texts
+    _has_classes = False  # whether each example has one class, which `class_weight` can weigh
     _uses_recipe = False
     _peak = None  # of the learning rate, while the recipe's schedule changes it
     _knows_lora = False  # whether graphs are made since the backbone has LoRA
@@ -57,10 +58,12 @@ class RecipeModel(ModelPreset):
 
         Raises:
             ValueError: if there is no example, a text or `y` is missing, columns have unequal lengths,
-                `batch_size` is less than 1, the split is outside [0, 1), or variables became trainable after
-                an earlier `fit`, such as those of LoRA, and `compile` was not called since.
+                `batch_size` is less than 1, the split is outside [0, 1), `class_weight` is given to a model
+                without classes, or variables became trainable after an earlier `fit`, such as those of LoRA,
+                and `compile` was not called since.
         """
         given_data.check_batch_size(batch_size)
+        self._check_class_weight(kwargs.get("class_weight"))
         x, y, sample_weight = map(arrays.of_tables, (x, y, sample_weight))
         self._check_form(x)
         given_data.check_held_out(self, validation_data)
@@ -149,6 +152,14 @@ class RecipeModel(ModelPreset):
         # Of the recipe's optimizer, the configuration does not say which variables have no weight decay.
         self.compile(**config | ({"optimizer": "auto"} if uses_recipe else {}), **sampler)
         self.optimizer.build(self.trainable_variables)
+
+    def _check_class_weight(self, class_weight):
+        """Raises ValueError if Keras would weigh by something that is no class."""
+        if class_weight is not None and not self._has_classes:
+            raise ValueError(
+                f"`class_weight` must be None for a {type(self).__name__}, whose examples do not have one "
+                f"class each; give `sample_weight`. Received: class_weight={class_weight!r:.100}"
+            )
 
     def _targets(self, x, y):
         """Returns the targets of `x` as the model's loss takes them; by default, unchanged.

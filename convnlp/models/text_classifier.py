@@ -63,6 +63,7 @@ class TextClassifier(PooledEncoder, keras_nlp.models.TextClassifier):
     """
 
     pipeline_tag = "text-classification"
+    _has_classes = True
     head_size_argument = "num_classes"
     head_arguments = ("pooling", "ngram_buckets", "ngram_dim")
 
@@ -156,7 +157,7 @@ class TextClassifier(PooledEncoder, keras_nlp.models.TextClassifier):
         loss = getattr(self, "loss", None)
         if isinstance(loss, keras.losses.SparseCategoricalCrossentropy) and loss.ignore_class is None:
             label_names.check_numbers(y, self.num_classes)
-        return y
+        return arrays.flat(y)
 
     def predict(self, x=None, batch_size=None, **kwargs):
         """As in keras_nlp: float32 logits [B,C], and [0,C] for no text."""

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 
 from convnlp.layers.rescaling import Rescaling
-from convnlp.models import given_data
+from convnlp.models import arrays, given_data
 from convnlp.models.pooled_head import PooledHead
 
 
@@ -59,7 +59,7 @@ class TextRegressor(PooledHead):
 
     def _targets(self, x, y):
         given_data.check_numbers(y, 1, "`y` must hold a finite number for each example", np.isfinite)
-        return y
+        return arrays.flat(y)
 
     def get_config(self):
         return {**super().get_config(), "mean": self.mean, "scale": self.scale}

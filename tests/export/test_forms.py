@@ -49,6 +49,12 @@ def test_numbers_far_from_zero_keep_their_differences(name, small, tmp_path):
     assert answer == {"score": pytest.approx(392_345, abs=10)}
 
 
+@pytest.mark.parametrize("texts", [[], "a river"])
+def test_a_form_is_checked_with_texts(texts, small_dir):
+    with pytest.raises(ValueError, match="`texts` must be a list of at least one text"):
+        check_form("fp32", str(small_dir), texts)
+
+
 @pytest.mark.parametrize("name", FORMS)
 def test_every_form(name, small_dir, tmp_path):
     assert FORMS[name].name == name

@@ -243,6 +243,20 @@ def test_what_gives_not_each_class_a_weight(models, weights, message):
         models["classifier"].fit(TEXTS, NUMBERS, class_weight=weights, verbose=0)
 
 
+@pytest.mark.parametrize("name", ["tagger", "regressor"])
+def test_what_has_no_classes_takes_no_weights_of_classes(models, name):
+    """Keras would weigh by the first of several labels, and by numbers as if they were classes."""
+    with pytest.raises(ValueError, match=r"^`class_weight` must be None for a .* give `sample_weight`"):
+        models[name].fit(TEXTS, NUMBERS, class_weight={0: 1.0, 1: 2.0}, verbose=0)
+
+
+@pytest.mark.parametrize("name", ["classifier", "regressor"])
+def test_targets_in_one_column_may_follow_those_in_a_row(models, name):
+    column = [[number] for number in NUMBERS]
+    for y in (NUMBERS, np.array(column), column, tf.constant(column)):
+        models[name].fit(TEXTS, y, validation_data=(TEXTS, y), verbose=0)
+
+
 def test_a_language_model_needs_no_targets(backbone, tokenizer):
     lm = PrefixLM(backbone.encoder_only(), PrefixLMPreprocessor(tokenizer, 8))
     lm.compile()
