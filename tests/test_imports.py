@@ -130,7 +130,7 @@ RULES = {
     ),
     "convnlp": (("convnlp.configs", "convnlp"), None),
     "convnlp.serve_preset": (
-        ("convnlp.export.saved_models", "convnlp.models", "convnlp.programs"),
+        ("convnlp.export.saved_models", "convnlp.models", "convnlp.outputs", "convnlp.programs"),
         ("absl",),
     ),
     # Runs all else as processes.
