@@ -140,7 +140,7 @@ def _of_others_than_finetune(config, fields):
 
 
 def _of_no_objective(names):
-    """Returns the fields of all objectives that none of these takes."""
+    """Returns the fields shared by objectives that none of the named ones takes."""
     if not {*names} <= {*OBJECTIVES}:  # an unknown one is reported later
         return set()
     taken = {option for name in names for option in options.options_of(OBJECTIVES[name])}

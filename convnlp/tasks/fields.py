@@ -40,7 +40,7 @@ def take(config, train):
 def _check_differ(config):
     """Raises ValueError if a field is read twice, and nothing could be learned from it."""
     task, cls, role_of = config.task, task_named(config.task.kind), {}
-    # A target may be the input, to be copied, and texts may be classes that are listed.
+    # A target may be the input, to be copied; and with listed classes, a text may be its label.
     has_label = "label_field" in cls.open_roles(config) and not task.label_names
     for role in (*cls.text_roles, *("label_field",) * has_label):
         other = role_of.setdefault(task[role], role)

@@ -1,4 +1,4 @@
-"""The facts of a task's class, and its optional methods: what it claims holds, and what it has works."""
+"""The facts of a task's class, and its optional methods: what it claims is true, and what it offers works."""
 
 import dataclasses
 
