@@ -118,7 +118,7 @@ _LIMITS = {
 
 
 def check(arguments):
-    """Raises ValueError for an argument without a flag, contradictory flags, or none that say what to serve."""
+    """Raises ValueError for stray arguments, contradictory flags, or none that say what to serve."""
     if arguments:
         raise ValueError(
             "a value must follow its flag as --flag=value, in quotes if it contains spaces. "

@@ -69,7 +69,7 @@ def locate_presets(config):
 
 
 def _named_presets(config):
-    """Returns the presets that options of the task name: dict, option -> list; what is not valid is left out."""
+    """Returns the presets that options of the task name: dict, option -> list. Invalid ones are left out."""
     task, found = tasks.TASKS.get(config.task.kind), {}
     for name in options.options_of(task, preset=True) if task else ():
         value = config.task.options.get(name, getattr(task, name, ()))
