@@ -1,6 +1,6 @@
 r"""Does training on several workers survive faults, with the same result as without them?
 
-    python -m benchmarks.faults --workdir=runs/faults --json=docs/faults.json --docs_page=docs/training.md
+    python -m benchmarks.faults --workdir=runs/faults --json=docs/faults.json --docs_page=docs/distributed.md
 
 `convnlp launch` pre-trains a tiny encoder on 2, 3 and 4 processes of this machine: once undisturbed, and
 once with faults at random steps, one after the other, each of a random kind and at a random worker:

@@ -52,7 +52,7 @@ SHORT = Settings(num_texts=256)
 
 def define_flags():
     """Defines the flags; not on import, so that programs can be imported side by side."""
-    flags.DEFINE_string("source", "pydocs", "Texts: csv:GLOB, jsonl:GLOB, ... (docs/training.md).")
+    flags.DEFINE_string("source", "pydocs", "Texts: csv:GLOB, jsonl:GLOB, ... (docs/sources.md).")
     flags.DEFINE_string("split", "train", "Split of the source.")
     flags.DEFINE_string("text_field", "text", "Field of the text.")
 

@@ -7,7 +7,7 @@ flags.disclaim_key_flags()  # --help shows them as the program's own
 
 def define_source(name, about="Texts to read", required=False):
     """Defines the flag of a source, such as --source, and returns its holder."""
-    text = f"{about}: csv:GLOB, jsonl:GLOB, ... (docs/training.md)."
+    text = f"{about}: csv:GLOB, jsonl:GLOB, ... (docs/sources.md)."
     return flags.DEFINE_string(name, None, text, required=required)
 
 

@@ -16,6 +16,13 @@ _BLOCK = re.compile(
 )
 
 
+def headings(page):
+    """The anchors that GitHub gives to the headings of a page."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.S | re.M)
+    names = re.findall(r"^#+ (.*)", re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text), re.M)
+    return {re.sub(r"[^\w -]", "", name).strip().lower().replace(" ", "-") for name in names}
+
+
 def blocks():
     """Yields (page, kind, commands) of every block; a command is a list of words, as bash would see them."""
     for page in PAGES:

@@ -45,6 +45,26 @@ def test_every_block_says_how_it_is_tested():
     assert {page for page, _, _ in documentation.blocks()} >= {"README.md", "serving.md"}
 
 
+def test_links_lead_to_a_file_and_a_heading():
+    broken = []
+    for page in [*documentation.PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]:
+        for link in re.findall(r"\]\((?!https?:|mailto:)([^)\s]+)\)", page.read_text(encoding="utf-8")):
+            name, _, heading = link.partition("#")
+            target = page.parent / name if name else page
+            if not target.exists() or (heading and heading not in documentation.headings(target)):
+                broken.append((page.name, link))
+    assert broken == []
+
+
+def test_pages_that_the_code_names_exist():
+    folders = ("benchmarks", "configs", "convnlp", "export", "serving", "tests")
+    sources = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
+    named = {
+        (path.name, page) for path in sources for page in re.findall(r"\bdocs/\w+\.md", path.read_text())
+    }
+    assert [(path, page) for path, page in sorted(named) if not (ROOT / page).exists()] == []
+
+
 def test_make_targets_exist():
     targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.M))
     for make, *names in documentation.commands("make"):

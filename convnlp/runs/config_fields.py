@@ -99,7 +99,7 @@ FIELDS = {
         rules.one_of(("auto", "none", "learned", "sinusoidal")),
     ),
     "data.source": Field(
-        "data to train on: csv:GLOB, jsonl:GLOB, tfds:NAME, ... (docs/training.md)", rules.NAME
+        "data to train on: csv:GLOB, jsonl:GLOB, tfds:NAME, ... (docs/sources.md)", rules.NAME
     ),
     "data.data_dir": Field("directory of TFDS; empty for TFDS's own default", rules.STRING, ALWAYS),
     "data.split": Field("split of the source, optionally sliced: train[10%:]", rules.NAME),
@@ -226,7 +226,7 @@ FIELDS = {
         rules.NAME,
     ),
     "task.head_dropout": Field("share of units dropped before the last layer", _RATE),
-    "task.options": Field("further options of the task, by name (docs/training.md)"),
+    "task.options": Field("further options of the task, by name (docs/finetuning.md)"),
 }
 
 

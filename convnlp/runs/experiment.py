@@ -62,7 +62,7 @@ def define_flags(default_config=None):
     flags.DEFINE_boolean(
         "resume_with_changes",
         False,
-        "Continues the run in --workdir with changes that docs/training.md lists, such as another length.",
+        "Continues the run in --workdir with changes that docs/runs.md lists, such as another length.",
     )
 
 

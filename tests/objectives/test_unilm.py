@@ -257,7 +257,7 @@ def test_mixers_that_cannot_are_refused_before_the_first_step_and_trained_from_b
 
 
 def test_the_page_says_which_mixers_can():
-    page = pathlib.Path("docs/training.md").read_text(encoding="utf-8")
+    page = pathlib.Path("docs/pretraining.md").read_text(encoding="utf-8")
     (row,) = re.findall(r"\| can \| cannot \|\n.*\n\| (.*) \| (.*) \|\n", page)
     named = [set(re.findall(r"`(\w+)`", cell)) for cell in row]
     can = {name for name, cls in MIXERS.items() if cls.supports_prefix and cls.supports_right_to_left}
