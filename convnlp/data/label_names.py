@@ -32,7 +32,7 @@ def label_names(source, field="label"):
     Raises:
         SourceError: if the source cannot be read, or the field holds anything but strings or integers >= 0.
             Also if there are fewer than two classes; if fewer than half of the integers up to the highest
-            have an example, as after a single stray number; or if there are many strings, most of which occur
+            have an example, as after a single stray number; or if there are many values, most of which occur
             only once. These limits do not apply if the user lists the names instead.
     """
     if source.kind == "tfds":
@@ -50,7 +50,7 @@ def label_names(source, field="label"):
             first = numbers
     if isinstance(next(iter(first)), str):
         return _of_strings(source, field, first, count)
-    return _of_integers(source, field, first)
+    return _of_integers(source, field, first, count)
 
 
 def _first_of_each(stream, field):
@@ -75,11 +75,8 @@ def _of_strings(source, field, names, count):
     are_fractions = isinstance(next(iter(names)), Cell) and _are_fractions(names)
     several = _several(names)
     if len(names) > max(MAX_RARE_CLASSES, count / 2):
-        raise SourceError(
-            f"{source}: {field} has {len(names)} different strings in {count} examples; if they are "
-            f"classes, list them in label_names{_TO_NUMBERS * are_fractions}"
-            + (f"; if {short(several)} is several labels, set task.kind=multi_label" if several else "")
-        )
+        hint = f"; if {short(several)} is several labels, set task.kind=multi_label" if several else ""
+        raise _too_many(source, field, names, count, f"{_TO_NUMBERS * are_fractions}{hint}")
     if are_fractions:
         message = "%s: %s has %d different numbers, taken for classes%s"
         logging.warning(message, source, field, len(names), _TO_NUMBERS)
@@ -90,7 +87,16 @@ def _of_strings(source, field, names, count):
     return tuple(sorted(map(str, names)))
 
 
-def _of_integers(source, field, places):
+def _too_many(source, field, values, count, hint):
+    """Returns the error about a label that hardly any two of `count` examples share."""
+    kind = "strings" if isinstance(next(iter(values)), str) else "integers"
+    return SourceError(
+        f"{source}: {field} has {len(values)} different {kind} in {count} examples; if they are "
+        f"classes, list them in label_names{hint}"
+    )
+
+
+def _of_integers(source, field, places, count):
     """Returns the numbers of classes as names, from 0 to the highest, of which at least half must occur."""
     highest = max(places)
     if highest + 1 > 2 * len(places):
@@ -98,6 +104,8 @@ def _of_integers(source, field, places):
             f"{field} {short(highest)} would make {short(highest + 1)} classes, of which only {len(places)} "
             "have examples; if the integers are names, list them in label_names"
         )
+    if len(places) > max(MAX_RARE_CLASSES, count / 2):
+        raise _too_many(source, field, places, count, _TO_NUMBERS)
     if unused := [number for number in range(highest) if number not in places]:
         what = "1 class has" if len(unused) == 1 else f"{len(unused)} classes have"
         advice = f"; for 1 to {highest} alone, list them in label_names" if unused == [0] else ""
@@ -176,7 +184,7 @@ def _several(names):
 
 
 def _warn_of_likeness(source, field, names):
-    """Logs two classes that differ only in case, in spaces or in what cannot be seen, if there are any."""
+    """Logs two classes that differ only in case, spaces, what cannot be seen or how they write a number."""
     first = {}
     for name in sorted(names):
         other = first.setdefault(_seen(name), name)
@@ -188,7 +196,10 @@ def _warn_of_likeness(source, field, names):
 
 
 def _seen(name):
-    """Returns what a reader sees of a name, with all letters small."""
+    """Returns what a reader sees of a name, with all letters small, or the number that it is."""
+    number = Cell(name).number()  # pandas writes 1 as 1.0 if a value of the column is missing
+    if isinstance(number, float):
+        return number
     kept = "".join(each for each in name if unicodedata.category(each) != "Cf")  # such as zero-width spaces
     return " ".join(unicodedata.normalize("NFKC", kept).casefold().split())
 

@@ -114,7 +114,7 @@ class Label:
         is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
         if self.threshold is not None:
             if not is_number or not -math.inf < value < math.inf:
-                raise ValueError(f"`{self.field}` must be a finite number. Received: {short(value)}")
+                raise _no_number(self.field, value)
             return int(value >= self.threshold)
         if isinstance(value, str) and self.names:
             if value not in self.names:
@@ -163,7 +163,7 @@ class Number:
         value = value.number() if isinstance(value, Cell) else value
         is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
         if not is_number or not -_MAX_FLOAT32 <= value <= _MAX_FLOAT32:
-            raise ValueError(f"`{self.field}` must be a finite number. Received: {short(value)}")
+            raise _no_number(self.field, value)
         return float(value)
 
 
@@ -276,6 +276,12 @@ def parts_of(field, value, separator):
 def _have_numbers(names):
     """Returns whether a name is an integer, without which integers can only be places."""
     return any(Cell(name).is_natural for name in names or ())
+
+
+def _no_number(field, value):
+    """Returns the error about a value that is not a finite number, such as one with a decimal comma."""
+    point = ", with a point before its decimals" if isinstance(value, str) and "," in value else ""
+    return ValueError(f"`{field}` must be a finite number{point}. Received: {short(value)}")
 
 
 def _share(field, value):

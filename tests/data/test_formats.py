@@ -201,6 +201,8 @@ def test_a_column_may_be_called_sep(tmp_path, header):
         (["good", "bad", "good\u200b"], r"'good' and 'good\u200b' of label are two classes"),
         (["good", "bad", "very good", "very  good"], "'very  good' and 'very good' of label are two classes"),
         (["caf\u00e9", "tea", "cafe\u0301"], r"'cafe\u0301' and 'caf\xe9' of label are two classes"),
+        (["0", "1", "1.0"], "'1' and '1.0' of label are two classes"),
+        (["007", "7", "8.5x"], "'007' and '7' of label are two classes"),
         (
             ["['a', 'b']", "['b']"],
             "label has several labels in \"['a', 'b']\", taken for one class; with task.kind",

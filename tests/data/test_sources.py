@@ -435,6 +435,10 @@ def labelled(folder, values):
             [f"a title {i}" for i in range(150)],
             "label has 150 different strings in 150 examples",
         ),
+        (
+            [*range(1, 151)],  # such as the numbers of tickets
+            "label has 150 different integers in 150 examples; if they are classes, list them in label_names",
+        ),
     ],
 )
 def test_labels_that_make_no_classes(tmp_path, values, message):
@@ -521,7 +525,7 @@ def test_booleans_are_names_as_in_a_table(tmp_path):
         Label("stars", names=("a", "b")).class_of(True)
 
 
-@pytest.mark.parametrize("value", ["1", "many", None, True, Cell("many"), Cell("0,7")])
+@pytest.mark.parametrize("value", ["1", "many", None, True, Cell("many")])
 def test_with_a_threshold_only_a_number_will_do(value):
     with pytest.raises(ValueError, match=rf"`stars` must be a finite number\. Received: {value!r}"):
         Label("stars", names=("0", "1"), threshold=0.5).class_of(value)
@@ -566,6 +570,13 @@ def test_a_fraction_is_a_number(share):
 def test_what_is_no_number_is_no_label(value):
     with pytest.raises(ValueError, match=r"`stars` must be a finite number. Received: "):
         Number("stars").parse(value)
+
+
+def test_a_decimal_comma_is_named():
+    message = "`stars` must be a finite number, with a point before its decimals. Received: '3,5'"
+    for label in (Number("stars"), Label("stars", threshold=0.5)):
+        with pytest.raises(ValueError, match=f"^{message}$"):
+            label.parse(Cell("3,5"))
 
 
 def test_numbers_are_labels_of_float32(tmp_path):
