@@ -225,6 +225,25 @@ def test_labels_that_are_hardly_meant_as_classes(tmp_path, cells, warning, caplo
     assert warning in "".join(lines)
 
 
+@pytest.mark.parametrize("kind", ["csv", "tsv"])
+def test_rows_between_two_stray_quotes_are_pointed_out(tmp_path, kind, caplog):
+    rows = [f"A day,{i % 2}" for i in range(20)]
+    rows[2], rows[9] = '"To be,0', 'or not",1'
+    text = "\n".join(["text,label", *rows, ""])
+    (tmp_path / f"a.{kind}").write_text(text if kind == "csv" else text.replace(",", "\t"))
+    for _ in range(2):
+        assert len(values(f"{kind}:{tmp_path}/a.{kind}")) == 13
+    message = f"a.{kind}: line 4: a cell holds 6 lines that look like rows; is a quote left open?"
+    assert caplog.text.count(message) == 1
+
+
+@pytest.mark.parametrize("text", ["\n".join("abcdefgh"), "a, b\nc, d\ne, f\n\ng, h\ni, j", "text"])
+def test_lines_of_a_cell_that_are_no_rows(tmp_path, text, caplog):
+    path = write_table(tmp_path / "a.csv", [{"text": text, "label": 1}])
+    assert values(f"csv:{path}") == [(text, 1)]
+    assert not caplog.text
+
+
 @pytest.mark.parametrize("header", ["text", '"a;b",text', '"text;"', "text,a;b;c;d"])
 def test_a_header_with_commas_or_one_column_is_read_as_such(tmp_path, header, caplog):
     row = ",".join(["A fine day; a lost one"] * (1 + header.count(",")))
@@ -319,6 +338,12 @@ BAD_TABLES = {
     "UTF-32": ("csv", CSV.encode("utf-32"), "the file is UTF-32; save it as UTF-8"),
     "Parquet": ("csv", b"PAR1\x15\x04\x15", "csv: the file is Parquet; read it as parquet:"),
     "half of UTF-16": ("csv", CSV.encode("utf-16")[:-1], "cannot be read: .*utf-16"),
+    "joined": ("csv", CSV + CSV, "line 4: the row repeats the header in line 1; remove it, or put a header"),
+    "joined with marks": (
+        "csv",
+        2 * ("\ufeff" + CSV),
+        "line 4: the row repeats the header in line 1; remove",
+    ),
     "no label": ("csv", CSV + "A day.,\n", "line 4: label is missing. Received: ''"),
     "NaN": ("csv", CSV + "A day.,NaN\n", "line 4: label is missing. Received: 'NaN'"),
     "one class": ("csv", "text,label\na,1\nb,1\n", "`label` must have at least two classes. Received: "),

@@ -13,6 +13,7 @@ from convnlp.data.records import named
 from convnlp.data.rules import short
 
 MAX_ROW_BYTES = 1 << 24  # of a row with several lines; stops reading if a quote is left open
+_SWALLOWED = 3  # lines within a cell, if all of them look like rows, are hardly text
 _OTHERS = ",;\t|"  # possible separators
 _said = set()  # (path, what) of the files for which something was logged
 _SEPARATED = "if the columns are separated by {0!r}, write sep={0} above the header"
@@ -27,7 +28,8 @@ class Delimited(Format):
 
     In half of the world, spreadsheets write CSV with semicolons: if the header has no comma, the separator
     that it has instead is used. A first line such as "sep=;", which Excel reads so, names the separator.
-    Rows of empty cells at the end, which spreadsheets leave where rows were cleared, are not read.
+    Rows of empty cells at the end, which spreadsheets leave where rows were cleared, are not read. A second
+    header, which stays between the rows of files that were joined, is an error.
 
     Args:
         delimiter: string of one character. For ",", a header without commas may select ";", tab or "|".
@@ -60,6 +62,12 @@ class Delimited(Format):
         header, cells = data
         if len(cells) != len(header.data):
             raise ValueError(self._unequal(header, cells))
+        # A file that was joined to another may also have brought its byte-order mark.
+        if cells[1:] == header.data[1:] != [] and cells[0].removeprefix("\ufeff") == header.data[0]:
+            raise ValueError(
+                f"the row repeats the header in line {header.line}; remove it, or put a header above line "
+                f"{header.line} if that is a row too"
+            )
         return dict(zip(header.data, map(Cell, cells), strict=True))
 
     def error_in_fields(self, record, reason):
@@ -121,6 +129,7 @@ class Delimited(Format):
         first = line
         delimiter = named[1] if named else self._separator(file.path, header)
         rows = csv.reader(itertools.chain([header], read), delimiter=delimiter, strict=True)
+        has_swallowed = False
         while True:
             try:
                 cells = next(rows, None)
@@ -128,6 +137,11 @@ class Delimited(Format):
                 raise place(first).error(_reason(error)) from error
             if cells is None:
                 return
+            if line - first > _SWALLOWED and not has_swallowed:
+                count = max(_rows_within(cell, delimiter, len(cells)) for cell in cells)
+                if has_swallowed := count >= _SWALLOWED:
+                    what = f"a cell holds {count} lines that look like rows; is a quote left open?"
+                    _say(file.path, f"line {first}: {what}")
             if cells:
                 yield Record(file.path, first, cells, size)
             first, size = line + 1, 0
@@ -151,6 +165,13 @@ class Delimited(Format):
             if field not in names:
                 doubt = self.doubt(header._replace(data=(header, None)), names)
                 raise header.error(f"no field {field!r} (available: {named(names)}){doubt and f'; {doubt}'}")
+
+
+def _rows_within(cell, delimiter, columns):
+    """Returns the number of lines between a cell's first and last if each looks like a row, else 0."""
+    inner = cell.split("\n")[1:-1]
+    are_rows = columns > 1 and all(line.count(delimiter) == columns - 1 for line in inner)
+    return len(inner) if are_rows else 0
 
 
 def _say(path, what):
