@@ -29,6 +29,8 @@ __all__ = [
     "warn_of",
 ]
 
+_MAX_UNKNOWN = 0.01  # share of the pieces that a person should know of
+
 
 class Rows(typing.NamedTuple):
     """The fields that make up a row of token ids, its maximum length, and the option that sets the length."""
@@ -107,11 +109,11 @@ class Examples:
 
 
 def load(source, tokenizer, rows, *, label=None, keep_texts=False, num_parallel_calls=tf.data.AUTOTUNE):
-    """Reads and tokenizes all examples.
+    """Reads and tokenizes all examples; logs how many are cut or empty, and unknown pieces.
 
     Args:
         source: `Source`.
-        tokenizer: has `tokenize` and `end_token_id`.
+        tokenizer: has `tokenize`, `end_token_id` and `unk_token_id`.
         rows: list of `Rows`. A row holds the texts of its fields, each followed by the end token; if they are
             too long together, the longest is cut first.
         label: `Label`, `Number`, `MultiLabel` or None.
@@ -157,12 +159,8 @@ def load(source, tokenizer, rows, *, label=None, keep_texts=False, num_parallel_
         blocks = list(blocks.map(tokenize, num_parallel_calls, deterministic=True))
     columns, counts, labels, texts = zip(*blocks, strict=True)
     columns = tuple(tf.concat(column, axis=0) for column in zip(*columns, strict=True))
-    for row, count in zip(rows, (sum(map(int, column)) for column in zip(*counts, strict=True)), strict=True):
-        if count:
-            total, what = columns[0].nrows(), " + ".join(row.fields)
-            message = "%s: truncated %d of %d examples (%s) to %d tokens of %s; raise %s to keep more"
-            share = f"{count / int(total):.1%}"
-            logging.warning(message, source, count, total, share, row.length, what, row.option)
+    for row, column, count in zip(rows, columns, zip(*counts, strict=True), strict=True):
+        _warn_of_rows(source, row, column, sum(map(int, count)), tokenizer.unk_token_id)
     return Examples(
         columns,
         tuple(row.length for row in rows),
@@ -173,6 +171,23 @@ def load(source, tokenizer, rows, *, label=None, keep_texts=False, num_parallel_
             if keep_texts
         },
     )
+
+
+def _warn_of_rows(source, row, ids, num_cut, unknown):
+    """Logs how many rows of ids, int32 [n, (tokens)], are cut or empty, and the share of unknown pieces."""
+    total, what = int(ids.nrows()), " + ".join(row.fields)
+    if num_cut:
+        message = "%s: truncated %d of %d examples (%s) to %d tokens of %s; raise %s to keep more"
+        share = f"{num_cut / total:.1%}"
+        logging.warning(message, source, num_cut, total, share, row.length, what, row.option)
+    if num_empty := int(np.sum(ids.row_lengths() <= len(row.fields))):  # only end tokens
+        warn_of(source, num_empty, total, f"have no text in {what}")
+    if (share := np.mean(ids.values == unknown)) > _MAX_UNKNOWN:
+        message = (
+            "%s: %s of the pieces of %s are unknown to the vocabulary; is the text garbled, or in a language "
+            "that it was not made for?"
+        )
+        logging.warning(message, source, f"{share:.1%}", what)
 
 
 def warn_of(source, count, total, what):

@@ -250,6 +250,23 @@ def test_cut_texts_are_counted(reviews, tokenizer, caplog):
     )
 
 
+def test_texts_that_the_model_cannot_read_are_pointed_out(tmp_path, tokenizer, caplog):
+    texts = [row["text"] for row in ROWS]
+    path = corpus.write_jsonl(tmp_path / "a.jsonl", [{"text": text, "label": 0} for text in texts])
+    classification(f"jsonl:{path}", tokenizer)
+    assert "have no text" not in caplog.text
+    assert "unknown" not in caplog.text
+    texts = [*["\u6211\u7684\u5361"] * 37, *["", " ", "\u200b"], *texts[:10]]
+    corpus.write_jsonl(path, [{"text": text, "label": 0} for text in texts])
+    classification(f"jsonl:{path}", tokenizer)
+    assert f"jsonl:{path}, split train: 3 of 50 examples (6.0%) have no text in text" in caplog.text
+    ids = np.concatenate([tokenizer(text)[:23] for text in texts])
+    share = np.sum(ids == tokenizer.unk_token_id) / (len(ids) + len(texts))
+    assert (
+        f"train: {share:.1%} of the pieces of text are unknown to the vocabulary; is the text" in caplog.text
+    )
+
+
 def test_wrong_arguments(pairs, tokenizer):
     too_short = r"`data.input_length` must be at least 4 for a row of text_a, text_b\. Received: .*=3"
     with pytest.raises(ValueError, match=too_short):
