@@ -1,11 +1,13 @@
 """Describes the examples of a run, and warns of what a person should know before trusting the scores."""
 
+import collections
+
 import numpy as np
 
 MAX_IMBALANCE = 10  # ratio of the most frequent class to the rarest
 MIN_OF_CLASS = 20  # examples of a class, to learn it from
 MIN_HELD_OUT = 200  # examples, to tell models apart
-MAX_SHARE = 0.01  # of duplicates, or of unknown pieces
+MAX_SHARE = 0.01  # of duplicates, of texts with several answers, or of unknown pieces
 MAX_CUT = 0.05  # share of the examples
 
 
@@ -20,11 +22,13 @@ def of_split(found, tokenizer, names=None):
     Returns:
         dict: "num_examples", "tokens" (quantiles of the lengths, with end tokens), "cut" (examples that fill
         the whole length), "empty", "equal_texts" (examples whose text, as far as it is read, occurred
-        before), "unknown" (share of the pieces) and, if there are classes, "classes": {name: examples}.
+        before), "unknown" (share of the pieces) and, if there are classes, "classes": {name: examples} and
+        "conflicting" (examples whose text also occurs with another label).
     """
     ids, length = found.columns[0], found.lengths[0]
     lengths, values = ids.row_lengths().numpy(), ids.values.numpy()
     ends = np.bincount(ids.value_rowids().numpy()[values == tokenizer.end_token_id], minlength=len(found))
+    texts = [row.tobytes() for row in np.split(values, np.cumsum(lengths)[:-1])]
     quantiles = np.percentile(lengths, (0, 50, 95, 100)).astype(int).tolist()
     facts = {
         "num_examples": len(found),
@@ -32,11 +36,11 @@ def of_split(found, tokenizer, names=None):
         "length": length,
         "cut": int(np.sum(lengths >= length)),
         "empty": int(np.sum(lengths <= ends)),
-        "equal_texts": len(found) - len({row.tobytes() for row in np.split(values, np.cumsum(lengths)[:-1])}),
+        "equal_texts": len(found) - len({*texts}),
         "unknown": float(np.mean(values == tokenizer.unk_token_id)),
     }
     if (classes := _classes(found, names)) is not None:
-        facts["classes"] = classes
+        facts |= {"classes": classes, "conflicting": _conflicting(texts, found.labels)}
     return facts
 
 
@@ -81,6 +85,11 @@ def warnings(facts, num_overlapping):
         found.append(
             f"{train['equal_texts']:,} of {total:,} training texts repeat an earlier one{_as_read(train)}."
         )
+    if train.get("conflicting", 0) > MAX_SHARE * total:
+        found.append(
+            f"{train['conflicting']:,} of {total:,} training texts also occur with another label"
+            f"{_as_read(train)}; no model can be right about all of these."
+        )
     if train["unknown"] > MAX_SHARE:
         found.append(f"{train['unknown']:.1%} of the pieces are unknown to the vocabulary.")
     for name, count in num_overlapping.items():
@@ -103,6 +112,14 @@ def warnings(facts, num_overlapping):
 def _as_read(facts):
     """Says of texts that are equal how much of them was compared, if that is not all of each."""
     return f" in the {facts['length']} tokens that are read" if facts["cut"] else ""
+
+
+def _conflicting(texts, labels):
+    """Returns how many examples have the text, bytes, of an example with another label, [n] or [n,C]."""
+    labels_of = collections.defaultdict(set)
+    for text, label in zip(texts, labels, strict=True):
+        labels_of[text].add(label.tobytes())
+    return sum(len(labels_of[text]) > 1 for text in texts)
 
 
 def _classes(found, names):

@@ -29,12 +29,18 @@ def test_counts():
     unknown = sum(list(tokenizer(text)).count(tokenizer.unk_token_id) for text in texts)
     assert facts["unknown"] == unknown / sum(lengths)
     assert facts["classes"] == {"bad": 1, "good": 4}
+    assert facts["conflicting"] == 2
 
 
 def test_several_labels_and_none():
     found, tokenizer = examples(["a", "b"], [[1.0, 0.0], [1.0, 1.0]])
     assert data_facts.of_split(found, tokenizer, NAMES)["classes"] == {"bad": 2, "good": 1}
-    assert "classes" not in data_facts.of_split(found, tokenizer)
+    assert not {"classes", "conflicting"} & {*data_facts.of_split(found, tokenizer)}
+
+
+def test_several_labels_conflict_if_they_are_not_the_same():
+    found, tokenizer = examples(["a", "a", "b", "b"], [[1.0, 0.0], [1.0, 1.0], [0.0, 1.0], [0.0, 1.0]])
+    assert data_facts.of_split(found, tokenizer, NAMES)["conflicting"] == 2
 
 
 def test_many_classes_are_counted_too():
@@ -53,7 +59,8 @@ def test_nothing_to_warn_of():
 
 
 def test_each_warning():
-    train = facts(cut=60, empty=2, equal_texts=20, unknown=0.02, classes={"bad": 985, "good": 15})
+    train = facts(cut=60, empty=2, equal_texts=20, conflicting=12, unknown=0.02)
+    train["classes"] = {"bad": 985, "good": 15}
     found = data_facts.warnings({"train": train, "test": facts(num_examples=100)}, {"test": 7})
     expected = (
         "out of balance: 985 examples of 'bad' and 15 of 'good'",
@@ -61,6 +68,7 @@ def test_each_warning():
         "60 of 1,000 texts (6%) fill all 8 tokens",
         "2 training texts are empty",
         "20 of 1,000 training texts repeat an earlier one in the 8 tokens that are read.",
+        "12 of 1,000 training texts also occur with another label in the 8 tokens that are read; no model",
         "2.0% of the pieces are unknown",
         "7 of 100 test examples (7.0%) are equal or nearly equal to a training example, which",
         "only 100 test examples",
