@@ -41,13 +41,15 @@ def choose(found):
     """
     keys = keys_of(found)
     count = len(found)
+    classes = _classes(found.labels, count)
     share = min(max(count * SHARE, LEAST), MOST, count * MOST_SHARE) / count
-    chosen = _chosen(_counts(keys, _classes(found.labels, count)), share)
+    chosen = _chosen(_counts(keys, classes), share)
     is_held = np.isin(keys, np.array([*chosen], np.uint64))
     if not chosen or is_held.all():
         raise SourceError(
             "`data.validation_split` must name a split: there are too few different examples to hold any "
-            f"out. Received: {count} examples"
+            f"out. Received: {count} examples (different as they are read: {len(np.unique(keys))}, classes: "
+            f"{len(np.unique(classes))})"
         )
     return is_held
 

@@ -1,6 +1,7 @@
 """Validation examples that are held out of the training data."""
 
 import dataclasses
+import re
 
 import numpy as np
 import pytest
@@ -133,6 +134,14 @@ def test_the_same_text_everywhere_cannot_be_split(count):
     with pytest.raises(
         SourceError, match=f"`data.validation_split` must name a split: .* Received: {count} exa"
     ):
+        validation.choose(found)
+
+
+@pytest.mark.parametrize(("order", "different"), [(range(9), 9), ([0, 2, 4] * 3, 3)])
+def test_the_error_tells_ids_as_classes_from_texts_that_read_alike(order, different):
+    found = examples(9, np.arange(9)).take([*order])
+    what = f"9 examples (different as they are read: {different}, classes: {different})"
+    with pytest.raises(SourceError, match=f"Received: {re.escape(what)}$"):
         validation.choose(found)
 
 
