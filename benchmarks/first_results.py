@@ -6,7 +6,8 @@ DATA holds classification/NAME.{train,valid,test}.jsonl.gz with "text" and "labe
 default recipe of `convnlp finetune`; only the seed is set. The peers choose their penalty by
 cross-validation. A cell is one model on one set with one seed. Cells that are done are not repeated, even
 if only docs/first_results.json has them. The page is written after each cell. The peer `minilm` needs
---minilm=DIRECTORY with the files model.onnx (int8) and tokenizer.json of all-MiniLM-L6-v2.
+--minilm=DIRECTORY with the files model.onnx (int8) and tokenizer.json of all-MiniLM-L6-v2. The peer
+`control` fine-tunes another preset, --control=PRESET, as `finetune` does the shipped one.
 """
 
 import importlib.util
@@ -21,15 +22,18 @@ from benchmarks.scoring import minilm, page, peers
 from benchmarks.scoring.ours import PRESET, Runs
 from benchmarks.scoring.sets import ALL_SETS, SETS
 from convnlp import programs
+from convnlp.models import preset_checks, preset_names
 
 OURS = {
     "fit_head": Runs.fit_head,
     "self_training": Runs.self_training,
     "finetune": Runs.finetune,
+    "control": Runs.control,
     "taught": Runs.taught,
     "tflite": Runs.tflite,
 }
 MODELS = [*peers.PEERS, "minilm", *OURS]
+WITH_SEEDS = ("finetune", "control")
 WITH_OTHER_TEXTS = ("self_training", "taught")  # which only a part of a training file leaves
 
 
@@ -38,9 +42,11 @@ def define_flags():
     flags.DEFINE_string("data_dir", None, "Directory with classification/*.jsonl.gz.", required=True)
     flags.DEFINE_string("workdir", None, "Directory for all runs.", required=True)
     flags.DEFINE_list("sets", list(SETS), "Data sets, in the order in which they are run.")
-    flags.DEFINE_list("models", [*peers.PEERS, *OURS], f"Models to score, of {', '.join(MODELS)}.")
+    models = [*peers.PEERS, *(model for model in OURS if model != "control")]  # those that need no files
+    flags.DEFINE_list("models", models, f"Models to score, of {', '.join(MODELS)}.")
     flags.DEFINE_list("seeds", ["0", "1", "2", "3", "4"], "Seeds of fine-tuning; other models use the first.")
     flags.DEFINE_string("minilm", None, f"Directory with {' and '.join(minilm.FILES)}, for `minilm`.")
+    flags.DEFINE_string("control", None, "Preset for `control`, such as one with attention.")
     flags.DEFINE_string("docs_dir", "docs", "Directory of first_results.json and first_results.md.")
 
 
@@ -48,18 +54,18 @@ def main(argv):
     """Flags -> cells -> page."""
     del argv
     args = flags.FLAGS
-    check(args.sets, args.models, args.data_dir, args.minilm)
+    check(args.sets, args.models, args.data_dir, args.minilm, args.control)
     numbers("seeds", args.seeds, least=0)
     text = pathlib.Path(args.docs_dir, "first_results.md")
     pages.require_marks("docs_dir", text, page.BEGIN)
-    runs = Runs(pathlib.Path(args.data_dir), pathlib.Path(args.workdir))
+    runs = Runs(pathlib.Path(args.data_dir), pathlib.Path(args.workdir), args.control)
     figures = pathlib.Path(args.docs_dir, "first_results.json")
     found = (
         json.loads(figures.read_text()) if figures.exists() else {"preset": PRESET, "cells": {}, "labels": {}}
     )
     for name in args.sets:
         for model in args.models:
-            for seed in args.seeds if model == "finetune" else args.seeds[:1]:
+            for seed in args.seeds if model in WITH_SEEDS else args.seeds[:1]:
                 done = found["cells"].setdefault(name, {}).setdefault(model, {})
                 if seed in done or (model in WITH_OTHER_TEXTS and not ALL_SETS[name].is_part):
                     continue
@@ -69,7 +75,7 @@ def main(argv):
     write(found, figures, text)
 
 
-def check(sets, models, data_dir, minilm_dir=None):
+def check(sets, models, data_dir, minilm_dir=None, control=None):
     """Raises ValueError before the first run for what would make it fail later."""
     for what, given, known in (("sets", sets, ALL_SETS), ("models", models, MODELS)):
         for name in given:
@@ -81,6 +87,8 @@ def check(sets, models, data_dir, minilm_dir=None):
                 path = pathlib.Path(text_set.source(data_dir, part).partition(":")[2])
                 if not path.exists():
                     raise ValueError(f"`data_dir` must hold classification/{path.name}. Received: {data_dir}")
+    if "control" in models and not (control and preset_checks.is_preset(preset_names.locate(control))):
+        raise ValueError(f"`control` must be a preset for the model `control`. Received: control={control!r}")
     if "minilm" in models:
         for file in minilm.FILES:
             if minilm_dir is None or not pathlib.Path(minilm_dir, file).exists():

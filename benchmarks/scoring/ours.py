@@ -25,10 +25,12 @@ class Runs:
     Args:
         data_dir: path that holds classification/*.jsonl.gz.
         workdir: `pathlib.Path`; each run has a directory of its own there, and is not repeated.
+        control_preset: str, the preset that `control` fine-tunes.
     """
 
     data_dir: pathlib.Path
     workdir: pathlib.Path
+    control_preset: str | None = None
 
     def fit_head(self, text_set, seed):
         """Returns the cell of a linear classifier on the frozen encoder."""
@@ -45,6 +47,11 @@ class Runs:
     def finetune(self, text_set, seed):
         """Returns the cell of all weights fine-tuned, with defaults for everything but the seed."""
         return self._cell(text_set, self._trained("convnlp.finetune", text_set, seed))
+
+    def control(self, text_set, seed):
+        """Returns the cell of another preset, fine-tuned in the same way."""
+        more = {"config.init_from": self.control_preset}
+        return self._cell(text_set, self._trained("convnlp.finetune", text_set, seed, "control", more))
 
     def taught(self, text_set, seed):
         """Returns the cell of `finetune` if `self_training` answers the rest of the training file for it."""
@@ -83,7 +90,7 @@ class Runs:
         run = self.workdir / f"{text_set.name}_{name or program.rpartition('.')[2]}_{seed}"
         fields = training_fields(text_set, seed, self.data_dir) | (more or {})
         if text_set.after:
-            first = self._trained("convnlp.finetune", SETS[text_set.after], "0")
+            first = self._trained("convnlp.finetune", SETS[text_set.after], "0", name, more)
             fields["config.init_from"] = first / "preset"
         run_once(program, run, fields, run / "results.json")
         shutil.rmtree(run / "checkpoints", ignore_errors=True)  # larger than all else, and not needed again

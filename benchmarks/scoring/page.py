@@ -19,6 +19,7 @@ _HEADER = (
     "seeds",
     "gain over the best peer",
 )
+_CONTROL_HEADER = ("test accuracy", "fine-tuned", "the control", "seeds", "gain over the control")
 _OTHERS = "**Sets that played no part in any choice** (`benchmarks.scoring.other_sets`):"
 _TAUGHT_HEADER = (
     *("test accuracy", "texts without labels", "`fit-head`", "with them", "gain"),
@@ -41,6 +42,7 @@ def generated(cells, labels):
     )
     parts = [pages.table(_HEADER, [_scores(found) for found in done])]
     for header, row, is_done in (
+        (_CONTROL_HEADER, _control, lambda found: {"finetune", "control"} <= set(found.shares)),
         (_TAUGHT_HEADER, _taught, lambda found: {"fit_head", "self_training"} <= set(found.shares)),
         (_FILES_HEADER, _file, lambda found: found.has_file),
     ):
@@ -89,6 +91,13 @@ def _scores(found):
     best = max(peers, key=lambda model: found.shares[model].mean())
     gain = paired.difference(found.answers["finetune"], found.answers[best][0], found.labels)
     return [*row, _signed(gain)]
+
+
+def _control(found):
+    models = "finetune", "control"
+    gain = paired.difference(*(found.answers[model] for model in models), found.labels)
+    scores = [student(found.shares[model]).percent() for model in models]
+    return [found.title, *scores, len(found.shares["control"]), _signed(gain)]
 
 
 def _taught(found):

@@ -1,5 +1,6 @@
 """`benchmarks.first_results`: the peers, the paired test, the flags of the runs and the page."""
 
+import dataclasses
 import json
 import types
 
@@ -163,6 +164,18 @@ def test_a_head_that_has_learned_from_the_rest_teaches_a_model(runs):
     ]
 
 
+def test_the_control_is_another_preset_fine_tuned_alike(runs):
+    runs, started = runs
+    runs = dataclasses.replace(runs, control_preset="control")
+    for name in ("finetune", "control"):
+        assert len(first_results.cell(name, SETS["sst2_after_imdb"], "0", runs)["predictions"]) == 4
+    first = runs.workdir / "imdb_control_0" / "preset"
+    assert started[2:] == [
+        ("convnlp.finetune", "imdb_control_0", "control"),
+        ("convnlp.finetune", "sst2_after_imdb_control_0", first),
+    ]
+
+
 def test_labels_of_another_set_come_first(runs):
     runs, started = runs
     for seed in ("0", "1"):
@@ -183,14 +196,17 @@ def test_labels_of_another_set_come_first(runs):
         ((["sst2", "sst3"], ["tfidf"]), "`sets` must be among sst2, .* Received: 'sst3'"),
         (
             (["sst2"], ["bert"]),
-            "`models` must be among tfidf, hashed, minilm, fit_head, self_training, finetune, taught, "
-            "tflite. Received: 'bert'",
+            "`models` must be among tfidf, hashed, minilm, fit_head, self_training, finetune, control, "
+            "taught, tflite. Received: 'bert'",
         ),
+        ((["sst2"], ["control"]), "`control` must be a preset for .* Received: control=None"),
+        ((["sst2"], ["control"], None, "classification"), "`control` must be a preset for "),
         ((["trec6", "sst5"], ["tfidf"]), "`data_dir` must hold classification/sst5.train.jsonl.gz"),
     ],
 )
-def test_what_is_wrong_is_said_first(tmp_path, arguments, message):
+def test_what_is_wrong_is_said_first(tmp_path, monkeypatch, arguments, message):
     (tmp_path / "classification").mkdir()
+    monkeypatch.chdir(tmp_path)
     for part in ("trec6.train", "trec6.test", "sst2.train", "sst2.test", "sst2.valid"):
         corpus.write_jsonl(tmp_path / "classification" / f"{part}.jsonl.gz", [{"text": "a", "label": 0}])
     with pytest.raises(ValueError, match=message):
@@ -219,6 +235,7 @@ def test_the_page(tmp_path):
             "minilm": {"0": {"predictions": [*labels[:-10], *[0] * 10]}},
             "tflite": {"0": file},
             "finetune": {"0": {"predictions": labels}, "1": {"predictions": [*labels[:-1], 0]}},
+            "control": {"0": {"predictions": [*labels[:-2], 1, 0]}},
         },
         "trec6": {"hashed": {"0": {"predictions": labels}}},
         "ag_news_1000": {
@@ -230,7 +247,8 @@ def test_the_page(tmp_path):
     found = {"preset": ours.PRESET, "cells": cells, "labels": dict.fromkeys(cells, labels)}
     first_results.write(found, tmp_path / "first_results.json", tmp_path / "first_results.md")
     lines = (tmp_path / "first_results.md").read_text().splitlines()
-    row, of_file = [line for line in lines if line.startswith("| SST-2")]
+    row, of_control, of_file = [line for line in lines if line.startswith("| SST-2")]
+    assert of_control.startswith("| SST-2, sentences | 99.5 ± 6.4 | 98.0 | 1 | +1.5 (")
     assert of_file == "| SST-2, sentences | 6.0 | 99.00 | 100.00 | +1.00 | 99.0% |"
     peers_of_it = "50.0 (40.4 to 59.6) |  | 95.0 (88.8 to 97.8) | "
     assert row.startswith(f"| SST-2, sentences | 100 | {peers_of_it} | **99.5 ± 6.4** | 2 | +4.5 (")
