@@ -2,6 +2,7 @@
 
 import random
 
+import numpy as np
 import pytest
 
 from benchmarks.soaking import trend
@@ -39,6 +40,19 @@ def test_the_slope_is_found_within_its_interval():
     found = trend.memory_trend(*memory(hours=3, mb_per_hour=40, noise=5))
     assert found["low"] < 40 < found["high"]
     assert found["low"] < found["mb_per_hour"] < found["high"]
+
+
+def test_the_interval_is_that_of_a_regression_by_hand():
+    """The warm-up, then two samples for each of twelve blocks."""
+    seconds = [3600.0 * i for i in range(36)]
+    medians = np.random.default_rng(0).normal(size=12)
+    found = trend.memory_trend(seconds, [0.0] * 12 + np.repeat(medians, 2).tolist())
+    hours = np.arange(12) * 2 + 12.5
+    (slope, _), ((variance, _), _) = np.polyfit(hours, medians, 1, cov=True)
+    assert found["mb_per_hour"] == pytest.approx(slope)
+    # t(0.975, 10) = 2.2281 of any table
+    assert found["high"] - slope == pytest.approx(2.2281 * variance**0.5, rel=1e-4)
+    assert slope - found["low"] == pytest.approx(2.2281 * variance**0.5, rel=1e-4)
 
 
 def test_hardly_anything_was_sampled():

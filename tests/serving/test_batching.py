@@ -182,8 +182,9 @@ def test_what_waits_too_long_a_queue_is_refused(make):
     ) as error:
         ask(batcher, model, 3)
     assert error.value.http_status == 503
+    futures.append(batcher.submit(model, {"x": np.array([4])}, ("other",)))  # whose queue is empty
     model.gate.set()
-    assert [value(future) for future in futures] == [[0], [2], [4]]
+    assert [value(future) for future in futures] == [[0], [2], [4], [8]]
 
 
 def test_a_cancelled_request_never_runs(make):
@@ -206,6 +207,17 @@ def test_a_cancelled_request_does_not_close_the_batch_behind_it(make):
     model.gate.set()
     assert [value(future) for future in futures] == [[8, 10], [12]]
     assert model.batches == [[0], [4, 5, 6]]
+
+
+def test_a_cancelled_request_leaves_its_room_to_others(make):
+    batcher, model = make(max_batch_size=4)
+    held(batcher, model)
+    futures = [ask(batcher, model, 1, 2)]
+    assert ask(batcher, model, 3).cancel()
+    futures.append(ask(batcher, model, 4, 5))
+    model.gate.set()
+    assert [value(future) for future in futures] == [[2, 4], [8, 10]]
+    assert model.batches == [[0], [1, 2, 4, 5]]
 
 
 def test_an_idle_thread_keeps_no_model_alive(make):

@@ -29,15 +29,16 @@ def test_each_limit_has_its_answer(model_folder, model_configs):
         return status, json.loads(answer).get("error")
 
     body_error = (413, "Request body is larger than 128 bytes (--max_body_bytes)")
-    assert post(b'{"instances": [1]}')[0] == 200
-    assert post(b'{"instances": [1]}' + b" " * 128) == body_error
+    assert post(b'{"instances": [1]}' + b" " * 110)[0] == 200
+    assert post(b'{"instances": [1]}' + b" " * 111) == body_error
     assert post(b"", headers=[("Content-Length", "129")]) == body_error
     bomb = gzip.compress(b'{"instances": [1]}' + b" " * 10_000)
     assert len(bomb) < 128
     assert post(bomb, headers=[("Content-Encoding", "gzip")]) == body_error
+    assert post(b'{"instances": [1, 2, 3]}')[0] == 200
     assert post(b'{"instances": [1, 2, 3, 4]}') == (413, "Batch of 4 is larger than 3 (--max_batch_size)")
-    two = '{{"signature_name": "two", "inputs": ["{}"]}}'
-    assert post(two.format("é" * 2).encode(), "/v1/models/g:predict")[0] == 200
+    two = '{{"signature_name": "two", "inputs": ["a", "{}"]}}'
+    assert post(two.format("é" * 2 + "e").encode(), "/v1/models/g:predict")[0] == 200
     error = "Text of 6 bytes is longer than 5 (--max_text_bytes)"
     assert post(two.format("é" * 3).encode(), "/v1/models/g:predict") == (413, error)
 

@@ -69,3 +69,14 @@ def test_a_gap_that_is_barely_there_has_a_share_with_finite_ends():
     share, lowest, highest = paired.share_closed(high[np.newaxis] / 2, low, high[np.newaxis])
     assert share == pytest.approx(0.5)
     assert np.isfinite([lowest, highest]).all()
+
+
+def test_if_we_gain_where_a_sample_has_no_gap_its_share_is_the_largest():
+    random = np.random.default_rng(3)
+    gaps = np.where(np.arange(200) < 12, 1.0, np.where(np.arange(200) < 14, -1.0, 0.0))
+    ours, low = random.random([1, 200]) * 0.2 + 0.1, np.zeros([1, 200])
+    _, lowest, _ = paired.share_closed(ours, low, gaps[np.newaxis])
+    means = [paired._resampled(values, paired.RESAMPLES) for values in (ours[0], gaps)]
+    shares = sorted(ours / gap if gap > 0 else np.inf for ours, gap in zip(*means, strict=True))
+    assert np.isinf(shares[-1])
+    assert lowest == shares[len(shares) // 40 - 1]
