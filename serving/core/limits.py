@@ -33,18 +33,16 @@ class Limits:
     concurrent_requests: int = 512
     timeout_ms: int = 30_000
 
-    def check(self, feeds):
-        """Refuses tensors that are too large.
+    def check_texts(self, feeds):
+        """Refuses tensors with a string that is too long.
 
         Args:
             feeds: dict of str to array.
 
         Raises:
-            ServingError: if a tensor is too large; the message names the limit.
+            ServingError: if a string is too long; the message names the limit.
         """
         for array in feeds.values():
-            if array.ndim:
-                self.check_batch_size(len(array))
             if array.dtype == object and array.size:
                 longest = max(map(len, array.flat))
                 if longest > self.text_bytes:

@@ -211,7 +211,7 @@ class PredictionService(_Service, prediction_service_pb2_grpc.PredictionServiceS
         servable = self._acquire(spec)
         try:
             computation = read(servable)
-            self._limits.check(computation.feeds)
+            self._limits.check_texts(computation.feeds)
             started = time.monotonic()
             future = self._runner.submit(servable, computation.feeds, computation.fetches)
             values = wait(future, context, self._limits.timeout_ms / 1000 or None)

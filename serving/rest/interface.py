@@ -169,7 +169,7 @@ class RestApp:
 
         def prepare(document):
             prepared = METHODS[method](document, find_servable, self._limits)
-            self._limits.check(prepared[1].feeds)
+            self._limits.check_texts(prepared[1].feeds)
             return prepared
 
         def read_and_prepare():
