@@ -52,6 +52,8 @@ def test_generate_continues_each_prompt_as_alone(lm, tokenizer):
     expected = [tokenizer.detokenize(np.array([row]))[0] for row in rows]
     assert lm.generate(TEXTS) == expected
     assert lm.generate(TEXTS[0]) == expected[0]
+    added = [row[max(len(prompt), 1) :] for row, prompt in zip(rows, prompts, strict=True)]
+    assert lm.generate(TEXTS, strip_prompt=True) == [tokenizer.detokenize(row) for row in added]
     assert len({tuple(row[-3:]) for row in rows}) > 1  # or nothing would be shown
 
 
