@@ -21,9 +21,9 @@ def numpy_adafactor(weights, gradients, learning_rate, factored):
         beta = 1 - t**-0.8
         square = gradient**2 + 1e-30
         if factored:
-            row = beta * row + (1 - beta) * square.mean(1)
-            column = beta * column + (1 - beta) * square.mean(0)
-            moment = np.outer(row, column) / row.mean()
+            row = beta * row + (1 - beta) * square.mean(-1, keepdims=True)
+            column = beta * column + (1 - beta) * square.mean(-2, keepdims=True)
+            moment = row * column / row.mean(-2, keepdims=True)
         else:
             moment = beta * moment + (1 - beta) * square
         update = gradient / np.sqrt(moment)
@@ -40,7 +40,9 @@ def apply_all(optimizer, weights, gradients):
     return variable.numpy()
 
 
-@pytest.mark.parametrize(("shape", "factored"), [((6, 9), True), ((9,), False), ((6, 3), False)])
+@pytest.mark.parametrize(
+    ("shape", "factored"), [((6, 9), True), ((2, 6, 9), True), ((9,), False), ((6, 3), False)]
+)
 def test_adafactor_is_the_algorithm(shape, factored):
     rng = np.random.default_rng(0)
     weights = rng.normal(size=shape)
