@@ -3,6 +3,7 @@
 import importlib
 import json
 import re
+import types
 import zipfile
 
 import numpy as np
@@ -125,14 +126,25 @@ def test_every_export_beyond_its_bound_is_refused(small, small_dir, tmp_path, mo
     assert not any(tmp_path.iterdir())
 
 
-def test_a_bound_is_a_share_of_the_range_of_what_can_be_seen():
+def test_a_bound_is_a_share_of_a_range():
     form = form_named("dynamic")
     form.require_near(0.1999, 0.0)  # such as the equal logits of a head that has learnt nothing
     form.require_near(1.999, 10.0)
     for error, outputs_range in ((0.2001, 0.0), (2.001, 10.0), (np.nan, 10.0), (np.inf, 10.0)):
         with pytest.raises(ValueError, match="differs from the preset"):
             form.require_near(error, outputs_range)
-    assert np.ptp(tflite_files.without_hidden(np.float32([[3.0, LOWEST], [LOWEST, 1.0]]))) == 2
+
+
+def test_places_that_no_pointer_may_choose_do_not_widen_the_range(small, monkeypatch):
+    """Or any error would be within the bound."""
+    logits = np.float32([[3.0, LOWEST], [LOWEST, 1.0]])
+    reference = types.SimpleNamespace(edge=lambda _: logits)
+    monkeypatch.setattr(ClassifierAnswers, "reference", lambda _: reference)
+    monkeypatch.setattr(ClassifierAnswers, "compare", lambda *_: {"largest_error": 0.0})
+    monkeypatch.setattr(tflite_files.requests, "request", lambda *_: {"token_ids": np.ones([2, 2], np.int32)})
+    monkeypatch.setattr(tflite_files, "runner", lambda *_: lambda _: logits)
+    measured = tflite_files._measured(small, None, b"", "ids")
+    assert (measured["largest_value"], measured["range"]) == (3, 2)
 
 
 class Half(Form):

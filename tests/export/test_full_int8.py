@@ -32,6 +32,9 @@ def test_calibration_has_all_lengths_and_pads(classifier, tmp_path):
     expected = classifier.preprocessor(["", *texts], y=None)["token_ids"].numpy()
     assert sorted(row[0].tolist() for row in every) == sorted(expected.tolist())
 
+    first = calibration.texts(Source(f"jsonl:{path}"), ("text", "other"), at_most=3)
+    assert [column.tolist() for column in first] == [[t[::s].encode() for t in texts[:3]] for s in (1, -1)]
+
     pairs = calibration.rows(classifier, f"jsonl:{path}", ("text", "other"), num_texts=1000)
     assert max(int((row == 1).sum()) for row in pairs) == 2  # an end token behind each text
     with pytest.raises(ValueError, match="no field 'none'"):
