@@ -147,6 +147,7 @@ PREDICT = [
     (sign("uint64", '"inputs": [18446744073709551615]'), {"outputs": [18446744073709551615]}),
     (sign("bool", '"inputs": [true, false]'), {"outputs": [True, False]}),
     (sign("string", '"inputs": ["é", {"b64": "aGk"}]'), {"outputs": ["é", "hi"]}),
+    (sign("string", '"instances": [{"b64": "aGk"}, "é"]'), {"predictions": ["hi", "é"]}),
     (sign("half", '"inputs": [1]'), "Failed to write JSON value for tensor type: half"),
     (sign("two", '"instances": ["hi"]'), {"predictions": [{"length": 2, "x_bytes": {"b64": "aGk="}}]}),
     # the model's own words
@@ -280,6 +281,10 @@ BAD_EXAMPLES = [
     ('"examples": [{"x": ["a", 1]}]', "Unexpected element type in feature: x expecting type: bytes"),
     (
         '"examples": [{"x": 9223372036854775808}]',
+        "Feature: x has uint64_t element. Only int64_t is supported.",
+    ),
+    (
+        '"examples": [{"x": [1, 9223372036854775808]}]',
         "Feature: x has uint64_t element. Only int64_t is supported.",
     ),
     ('"examples": [{"x": {"b64": "?"}}]', "Unable to base64 decode"),
