@@ -8,7 +8,7 @@ import keras_nlp
 import tensorflow as tf
 from keras import ops
 
-from convnlp.models import arrays, given_data, recipe
+from convnlp.models import arrays, given_data
 from convnlp.models.recipe_model import RecipeModel
 
 _SAMPLERS = ("greedy", "beam", "top_k", "top_p", "random")
@@ -24,6 +24,7 @@ class LanguageModel(RecipeModel):
 
     example = 'model.generate("a text")'
     needs_targets = False
+    _gives_logits = True
 
     def _prepare(self, compile):
         """Does the last part of a constructor."""
@@ -43,7 +44,6 @@ class LanguageModel(RecipeModel):
         Raises:
             ValueError: if `generate` cannot use the sampler, or the loss takes the logits for probabilities.
         """
-        recipe.check_loss(loss)
         sampler = _usable(sampler, self.backbone.vocabulary_size)
         super().compile(optimizer=optimizer, loss=loss, sampler=sampler, **kwargs)
 

@@ -2,7 +2,7 @@
 
 import keras
 
-from convnlp.models import given_data, recipe
+from convnlp.models import given_data
 from convnlp.models import labels as label_names
 from convnlp.models.pooled_head import PooledHead
 from convnlp.models.token_rows import check_length
@@ -28,6 +28,7 @@ class MultiLabelClassifier(PooledHead):
     """
 
     head_size_argument = "num_classes"
+    _gives_logits = True
 
     def __init__(
         self,
@@ -46,8 +47,18 @@ class MultiLabelClassifier(PooledHead):
         self.num_classes, self.labels = num_classes, labels
 
     def compile(self, optimizer="auto", loss="auto", **kwargs):
-        """As for a `TextClassifier`; the loss "auto" is binary cross-entropy."""
-        recipe.check_loss(loss)
+        """As for a `TextClassifier`; the loss "auto" is binary cross-entropy.
+
+        Raises:
+            ValueError: also for the metric "accuracy", as which Keras counts the texts of which the largest
+                logit is that of their first label.
+        """
+        for metric in keras.tree.flatten([kwargs.get("metrics"), kwargs.get("weighted_metrics")]):
+            if isinstance(metric, str) and metric.lower() in ("accuracy", "acc"):
+                raise ValueError(
+                    "`metrics` must be of texts with several labels, as a function of (y, logits) is. "
+                    f"Received: {metric!r}"
+                )
         if isinstance(loss, str) and loss == "auto":
             loss = keras.losses.BinaryCrossentropy(from_logits=True)
         super().compile(optimizer=optimizer, loss=loss, **kwargs)

@@ -8,7 +8,7 @@ import tensorflow as tf
 from convnlp.layers import Dropout, QuestionSummary, SpanPointers
 from convnlp.layers.checks import require_rate
 from convnlp.layers.pair_segments import PairSegments
-from convnlp.models import answer_places, arguments, given_data, recipe
+from convnlp.models import answer_places, arguments, given_data
 from convnlp.models.best_spans import LOWEST, best_spans
 from convnlp.models.pooled_encoder import PooledEncoder, token_inputs
 from convnlp.models.question_answerer_preprocessor import QuestionAnswererPreprocessor
@@ -72,6 +72,7 @@ class QuestionAnswerer(PooledEncoder, keras_nlp.models.Task):
     example = 'model.predict(["a question"], ["a text"])'
     preprocessor_cls = QuestionAnswererPreprocessor
     head_arguments = ("question_summary",)
+    _gives_logits = True
 
     @staticmethod
     def check_backbone(backbone):
@@ -116,7 +117,6 @@ class QuestionAnswerer(PooledEncoder, keras_nlp.models.Task):
 
     def compile(self, optimizer="auto", loss="auto", **kwargs):
         """As for a `TextClassifier`; the loss "auto" is the mean of both pointers' cross-entropies."""
-        recipe.check_loss(loss)
         self._drop_graphs()
         if isinstance(loss, str) and loss == "auto":
             loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)

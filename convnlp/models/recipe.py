@@ -18,6 +18,7 @@ BETA_2 = 0.98
 CLIP_NORM = 1.0
 
 _BY_TARGETS = ("crossentropy", "ce")  # of which Keras chooses one by the targets, always for probabilities
+_CHOSEN_LATER = ("auto", "acc", *_BY_TARGETS)  # which Keras's `get` does not know
 _OTHER_SCHEDULES = (keras.callbacks.LearningRateScheduler, keras.callbacks.ReduceLROnPlateau)
 
 
@@ -54,23 +55,49 @@ def check_loss(loss):
     Args:
         loss: the argument of `compile`: a loss, its name or class, or a list or dict of them.
     """
-    if any(map(_takes_probabilities, keras.tree.flatten(loss))):
-        raise ValueError(
-            "`loss` must take logits, as keras.losses.SparseCategoricalCrossentropy(from_logits=True) does. "
-            f"Received: loss={loss!r}"
-        )
+    for each in keras.tree.flatten(loss):
+        is_chosen_by_targets = isinstance(each, str) and each.lower() in _BY_TARGETS
+        if is_chosen_by_targets or _option(_found(each, keras.losses), "from_logits") is False:
+            raise ValueError(
+                "`loss` must take logits, as keras.losses.SparseCategoricalCrossentropy(from_logits=True) "
+                f"does. Received: loss={loss!r}"
+            )
 
 
-def _takes_probabilities(loss):
-    """Returns whether a single loss is one of those that take logits only if they are told to."""
-    if isinstance(loss, str) and loss.lower() in _BY_TARGETS:
-        return True
-    is_name = isinstance(loss, str) and loss != "auto"
-    given = keras.losses.get(loss) if is_name or inspect.isclass(loss) else loss  # Keras calls a class, too
-    if inspect.isfunction(given) or isinstance(given, functools.partial):
-        option = inspect.signature(given).parameters.get("from_logits")
-        return option is not None and option.default is False
-    return getattr(given, "from_logits", None) is False
+def check_metrics(metrics):
+    """Raises ValueError for a metric of Keras that would take the logits of a model for probabilities.
+
+    Its threshold of 0.5, for example, would be one of 0.62 for the probability. A class derived from one of
+    Keras's passes, since it may apply `keras.ops.sigmoid` itself.
+
+    Args:
+        metrics: an argument of `compile`: a list or dict of metrics, their names or classes, or None.
+    """
+    for each in keras.tree.flatten(metrics):
+        found = _found(each, keras.metrics)
+        if not getattr(found, "__module__", "").startswith("keras.src"):
+            continue
+        takes_logits = _option(found, "from_logits")
+        has_threshold = any(_option(found, name) is not None for name in ("threshold", "thresholds"))
+        if takes_logits is False or (has_threshold and not takes_logits):
+            raise ValueError(
+                "`metrics` must take logits, by from_logits=True, or as a function of (y, logits) that turns "
+                f"them into probabilities for the metric. Received: {each!r}"
+            )
+
+
+def _found(given, module):
+    """Returns the loss or metric that Keras makes of a name or a class; anything else unchanged."""
+    is_name = isinstance(given, str) and given.lower() not in _CHOSEN_LATER
+    return module.get(given) if is_name or inspect.isclass(given) else given
+
+
+def _option(found, name):
+    """Returns an option of a loss or metric, or a function's default for it; None if it has none."""
+    if inspect.isfunction(found) or isinstance(found, functools.partial):
+        option = inspect.signature(found).parameters.get(name)
+        return option and option.default
+    return getattr(found, name, getattr(found, f"_{name}", None))
 
 
 @contextlib.contextmanager

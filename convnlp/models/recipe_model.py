@@ -16,6 +16,7 @@ class RecipeModel(ModelPreset):
     head_size_argument = None  # the constructor's argument for the size of the head, if it has one
     head_arguments = ()  # arguments of the constructor that the weights of a head are trained for
     needs_targets = True  # whether `fit` needs a `y`; a language model makes it from the texts
+    _gives_logits = False  # whether losses and metrics must not take its outputs for probabilities
     _has_classes = False  # whether each example has one class, which `class_weight` can weigh
     _uses_recipe = False
     _peak = None  # of the learning rate, while the recipe's schedule changes it
@@ -36,7 +37,14 @@ class RecipeModel(ModelPreset):
                 gradients clipped to norm 1.
             loss: as in keras_nlp.
             **kwargs: as in keras_nlp.
+
+        Raises:
+            ValueError: if the outputs are logits, and the loss or a metric takes them for probabilities, as
+                cross-entropies by name do.
         """
+        if self._gives_logits:
+            recipe.check_loss(loss)
+            recipe.check_metrics([kwargs.get("metrics"), kwargs.get("weighted_metrics")])
         self._uses_recipe = isinstance(optimizer, str) and optimizer == "auto"
         optimizer = recipe.optimizer(self) if self._uses_recipe else optimizer
         super().compile(optimizer=optimizer, loss=loss, **kwargs)

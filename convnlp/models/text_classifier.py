@@ -7,7 +7,7 @@ from keras import ops
 
 from convnlp.layers import Dropout, HashedNgrams
 from convnlp.layers.checks import require_rate
-from convnlp.models import arguments, arrays, given_data, recipe
+from convnlp.models import arguments, arrays, given_data
 from convnlp.models import labels as label_names
 from convnlp.models.pooled_encoder import PooledEncoder, token_inputs
 from convnlp.models.token_rows import check_length
@@ -63,7 +63,7 @@ class TextClassifier(PooledEncoder, keras_nlp.models.TextClassifier):
     """
 
     pipeline_tag = "text-classification"
-    _has_classes = True
+    _gives_logits = _has_classes = True
     head_size_argument = "num_classes"
     head_arguments = ("pooling", "ngram_buckets", "ngram_dim")
 
@@ -109,15 +109,6 @@ class TextClassifier(PooledEncoder, keras_nlp.models.TextClassifier):
         self.ngram_buckets = ngram_buckets
         self.ngram_dim = ngram_dim
         self._prepare(compile)
-
-    def compile(self, optimizer="auto", loss="auto", **kwargs):
-        """As in keras_nlp, except for the optimizer "auto"; see `RecipeModel`.
-
-        Raises:
-            ValueError: if the loss takes the logits for probabilities, as those by name do.
-        """
-        recipe.check_loss(loss)
-        super().compile(optimizer=optimizer, loss=loss, **kwargs)
 
     def fit(
         self,

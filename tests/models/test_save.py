@@ -143,6 +143,48 @@ def test_a_loss_of_logits_is_taken(classifier):
         classifier.compile(loss=loss)
 
 
+METRICS = {
+    "name of a function": ["mse", "binary_accuracy"],
+    "name of a class": ["AUC"],
+    "cross-entropy": ["sparse_categorical_crossentropy"],
+    "class": [keras.metrics.Recall],
+    "object": [keras.metrics.F1Score(threshold=0.5)],
+    "function": {"head": keras.metrics.binary_accuracy},
+}
+
+
+@pytest.mark.parametrize("metrics", METRICS.values(), ids=METRICS)
+def test_a_metric_of_probabilities_is_refused(classifier, lm, metrics):
+    for model in (classifier, lm, MultiLabelClassifier(classifier.backbone, 2)):
+        for argument in ("metrics", "weighted_metrics"):
+            with pytest.raises(ValueError, match=r"^`metrics` must .* of \(y, logits\) .*Received: [^\n]*$"):
+                model.compile(**{argument: metrics})
+
+
+def test_a_metric_of_logits_is_taken(classifier):
+    class OfLogits(keras.metrics.Precision):
+        """Applies a sigmoid itself."""
+
+    def accuracy(y, logits, threshold=0.0):
+        return keras.ops.mean(keras.ops.cast((logits > threshold) == (y > 0), "float32"))
+
+    top = keras.metrics.SparseTopKCategoricalAccuracy(2)
+    for metrics in (
+        ["Accuracy", "acc", "mse", top, keras.metrics.F1Score(), keras.metrics.CategoricalAccuracy],
+        {"head": [keras.metrics.AUC(from_logits=True), OfLogits(), accuracy]},
+        None,
+    ):
+        classifier.compile(metrics=metrics)
+    TextRegressor(classifier.backbone).compile(metrics=["binary_accuracy"])  # whose outputs are no logits
+
+
+def test_accuracy_of_several_labels_is_not_that_of_one(classifier):
+    several = MultiLabelClassifier(classifier.backbone, 2)
+    for metrics in (["acc"], ["mse", "Accuracy"]):
+        with pytest.raises(ValueError, match=r"^`metrics` must be of texts with several labels, .*: '"):
+            several.compile(metrics=metrics)
+
+
 @pytest.mark.parametrize("name", ["a.h5", "a.hdf5", "A.H5"])
 def test_hdf5_is_refused(classifier, tmp_path, name):
     with pytest.raises(
