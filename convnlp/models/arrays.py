@@ -1,5 +1,8 @@
 """Prepares the inputs of `fit` and `predict` before keras_nlp makes batches of them."""
 
+import collections.abc
+import numbers
+
 import keras
 import numpy as np
 import tensorflow as tf
@@ -8,22 +11,32 @@ _BATCH_SIZE = 32  # as in Keras
 
 
 def of_tables(x):
-    """Turns columns and tables of pandas, polars and the like into arrays; returns anything else unchanged.
+    """Turns columns and tables of pandas, polars, Arrow and the like into arrays or lists.
 
     Args:
-        x: a column, a table of one or two columns of texts, or anything else that `fit` takes.
+        x: a column, a table of one or two columns of texts, a tuple or dict of these, or anything else that
+            `fit` takes.
 
     Returns:
-        An array [N] for a column; a tuple of two for a table of two columns, which holds pairs of texts.
+        A list or an array [N] for a column, also for a tuple of numbers; a tuple of two for a table of two
+        columns, which holds pairs of texts. Anything else unchanged.
 
     Raises:
         ValueError: if a table has more columns, or a column holds anything besides texts.
     """
-    if isinstance(x, tuple):
+    if isinstance(x, dict):
+        return {name: of_tables(value) for name, value in x.items()}
+    if isinstance(x, tuple) and not (x and all(isinstance(value, numbers.Number) for value in x)):
         return tuple(map(of_tables, x))
-    if not hasattr(x, "to_numpy"):
+    if isinstance(x, np.ndarray):
+        return x.astype(object) if x.dtype.kind == "T" else x  # strings of a type that TensorFlow lacks
+    if isinstance(x, (list, str, bytes)) or tf.is_tensor(x):
         return x
-    values = x.to_numpy()
+    if isinstance(x, collections.abc.Sequence):  # such as a column of Hugging Face's datasets
+        return list(x)
+    if not hasattr(x, "__array__"):
+        return x
+    values = np.asarray(x)
     if values.ndim == 2 and values.shape[1] > 2:
         raise ValueError(
             f"`x` must be a column of texts, or two for pairs. Received: {values.shape[1]} columns"
@@ -53,7 +66,7 @@ def flat(y):
     if isinstance(y, list) and y and all(isinstance(row, list) and len(row) == 1 for row in y):
         return [row[0] for row in y]
     is_array = isinstance(y, np.ndarray) or tf.is_tensor(y)
-    return y[:, 0] if is_array and len(y.shape) == 2 and y.shape[1] == 1 else y
+    return y[:, 0] if is_array and y.shape[1:] == (1,) else y
 
 
 def is_empty(x):

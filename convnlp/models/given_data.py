@@ -42,7 +42,16 @@ def check(model, x, y=None, sample_weight=None, needs_y=False, name="x"):
         for column, is_text in _columns(x):
             if isinstance(column, (str, bytes)) or getattr(column, "shape", None) == ():
                 raise ValueError(f"`{name}` must be a list of texts, even of one. Received: {column!r:.100}")
+            if is_text and tf.is_tensor(column):
+                _check_tensor(column, name)
             check_texts(column, name, is_text)
+    for argument, given in (("y", y), ("sample_weight", sample_weight)):
+        for column, _ in _columns(given):
+            if isinstance(column, numbers.Number) or getattr(column, "shape", None) == ():
+                raise ValueError(
+                    f"`{argument}` must be a list or an array with an entry for each example. "
+                    f"Received: {given!r:.100}"
+                )
     counts = [_count(column) for column, _ in _columns(x)] + [_count(y), _count(sample_weight)]
     if len(set(counts) - {None}) > 1:
         counts = ", ".join(str(count) for count in counts if count is not None)
@@ -94,7 +103,8 @@ def check_texts(column, name, is_text=True):
             if isinstance(value, bytes) and not _is_utf8(value):
                 raise ValueError(f"`{name}` must be UTF-8. Received: {value!r:.100} at index {place}")
         elif is_text:
-            is_row = isinstance(value, (list, tuple, np.ndarray))
+            value = value.tolist() if isinstance(value, np.ndarray) else value  # in one line
+            is_row = isinstance(value, (list, tuple))
             hint = "; for pairs of texts, pass a tuple of two lists" if is_row else ""
             raise ValueError(
                 f"`{name}` must hold only texts. Received: {value!r:.100} at index {place}{hint}"
@@ -213,6 +223,17 @@ def _check_data_set(x, needs_y, name, takes_fields):
         )
     if any(isinstance(part, tf.TensorSpec) and part.shape.rank == 0 for part in tf.nest.flatten(first)):
         raise ValueError(f"`{name}` must be a data set of batches: call its `batch`. Received: {x!r}")
+    if not isinstance(first, dict) and not takes_fields:
+        for part in tf.nest.flatten(first):
+            _check_tensor(part, name)
+
+
+def _check_tensor(part, name):
+    """Raises ValueError unless a tensor, or what describes those of a data set, is of texts [B]."""
+    if part.dtype != tf.string or part.shape.rank not in (1, None):
+        raise ValueError(
+            f"`{name}` must hold a row of texts, string [B]. Received: {part.dtype.name} {part.shape}"
+        )
 
 
 def _count(column):

@@ -57,6 +57,7 @@ class LanguageModel(RecipeModel):
     def predict(self, x=None, batch_size=None, **kwargs):
         """As in keras_nlp: the logits of every position. Raises the errors of `fit`."""
         given_data.check_batch_size(batch_size)
+        x = arrays.of_tables(x)
         self._check_form(x)
         given_data.check(self, x)
         return super().predict(x=x, batch_size=batch_size, **kwargs)

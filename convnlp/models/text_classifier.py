@@ -148,7 +148,7 @@ class TextClassifier(PooledEncoder, keras_nlp.models.TextClassifier):
         loss = getattr(self, "loss", None)
         if isinstance(loss, keras.losses.SparseCategoricalCrossentropy) and loss.ignore_class is None:
             label_names.check_numbers(y, self.num_classes)
-        return arrays.flat(y)
+        return y
 
     def predict(self, x=None, batch_size=None, **kwargs):
         """As in keras_nlp: float32 logits [B,C], and [0,C] for no text."""
@@ -161,7 +161,8 @@ class TextClassifier(PooledEncoder, keras_nlp.models.TextClassifier):
 
     def preprocess_samples(self, x, y=None, sample_weight=None):
         """As in keras_nlp, for a batch of any input form; names in `y` become numbers."""
-        return super().preprocess_samples(x, label_names.to_numbers(y, self.labels), sample_weight)
+        y = arrays.flat(label_names.to_numbers(y, self.labels))
+        return super().preprocess_samples(x, y, sample_weight)
 
     def get_config(self):
         return {

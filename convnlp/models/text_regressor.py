@@ -59,7 +59,11 @@ class TextRegressor(PooledHead):
 
     def _targets(self, x, y):
         given_data.check_numbers(y, 1, "`y` must hold a finite number for each example", np.isfinite)
-        return arrays.flat(y)
+        return y
+
+    def preprocess_samples(self, x, y=None, sample_weight=None):
+        """As in keras_nlp."""
+        return super().preprocess_samples(x, arrays.flat(y), sample_weight)
 
     def get_config(self):
         return {**super().get_config(), "mean": self.mean, "scale": self.scale}

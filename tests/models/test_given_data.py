@@ -1,5 +1,7 @@
 """What `fit`, `evaluate` and `predict` cannot use is refused in one line, before the first batch."""
 
+import collections.abc
+
 import keras
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from convnlp.models import (
     TextClassifier,
     TextClassifierPreprocessor,
     TextRegressor,
+    arrays,
 )
 
 TEXTS, NUMBERS = ["the river", "a boat", "the old teacher", "b"], [1, 0, 1, 0]
@@ -64,6 +67,11 @@ NOT_TEXTS = {
     "unequal pair": ((["a", "b"], ["c"]), "must have as many entries each. Received: 2, 1"),
     "generator": ((text for text in TEXTS), "`x` must be lists, arrays or a data set"),
     "one by one": (data_set(TEXTS), "`x` must be a data set of batches: call its `batch`"),
+    "matrix of a tensor": (tf.constant([["a"]]), r"a row of texts, .* Received: string \(1, 1\)"),
+    "ids": (tf.constant([[3, 1]]), r"`x` must hold a row of texts, string \[B\]. Received: int32 \(1, 2\)"),
+    "ids of a data set": (data_set([[3, 1]]).batch(1), r"a row of texts, .* Received: int32 \(None, 2\)"),
+    "matrices": (data_set([["a"]]).batch(1), r"a row of texts, .* Received: string \(None, 1\)"),
+    "rows of one": (np.array([["a\n" * 30]] * 2), r"Received: \['a.*\] at index 0; for pairs"),
 }
 
 
@@ -94,6 +102,8 @@ UNFIT = {
         {"sample_weight": [1.0]},
         "must have as many entries each. Received: 4, 4, 1",
     ),
+    "epochs by place": ((TEXTS, NUMBERS, 2, 3), {}, "`sample_weight` must be a list or .* Received: 3$"),
+    "one target": ((TEXTS, 1), {}, "`y` must be a list or an array with an entry for each .* Received: 1$"),
     "NaN as a weight": (
         (TEXTS, NUMBERS),
         {"sample_weight": np.array([1.0, np.nan, 1.0, 1.0])},
@@ -253,8 +263,47 @@ def test_what_has_no_classes_takes_no_weights_of_classes(models, name):
 @pytest.mark.parametrize("name", ["classifier", "regressor"])
 def test_targets_in_one_column_may_follow_those_in_a_row(models, name):
     column = [[number] for number in NUMBERS]
-    for y in (NUMBERS, np.array(column), column, tf.constant(column)):
+    for y in (NUMBERS, tuple(NUMBERS), np.array(column), column, tf.constant(column)):
         models[name].fit(TEXTS, y, validation_data=(TEXTS, y), verbose=0)
+    models[name].fit(data_set(TEXTS, column).batch(2), verbose=0)
+
+
+class Lazy(collections.abc.Sequence):
+    """A column of Hugging Face's datasets, as far as it is looked at."""
+
+    def __init__(self, values):
+        self._values = values
+
+    def __getitem__(self, place):
+        return self._values[place]
+
+    def __len__(self):
+        return len(self._values)
+
+
+class Column:
+    """A column of pandas, polars or Arrow, as far as it is looked at."""
+
+    def __init__(self, values):
+        self._values = values
+
+    def __array__(self, dtype=None, copy=None):
+        return np.array(self._values, dtype or object)
+
+
+@pytest.mark.parametrize("of", [Lazy, Column, lambda texts: np.array(texts, np.dtypes.StringDType())])
+def test_columns_of_texts(models, of):
+    assert [text.decode() for text in tf.constant(arrays.of_tables(of(TEXTS))).numpy()] == TEXTS
+    expected = models["classifier"].evaluate(TEXTS, NUMBERS, verbose=0)
+    assert models["classifier"].evaluate(of(TEXTS), of([NAMES[i] for i in NUMBERS]), verbose=0) == expected
+
+
+def test_columns_of_sources_and_targets(lm):
+    pairs = {"encoder_text": Column(TEXTS), "decoder_text": Lazy(TEXTS)}
+    lm.compile(keras.optimizers.SGD(0.0))
+    lm.fit(pairs, validation_split=0.5, verbose=0)
+    assert lm.evaluate(pairs, verbose=0) == lm.evaluate(dict.fromkeys(pairs, TEXTS), verbose=0)
+    assert lm.predict(pairs, verbose=0).shape[0] == len(TEXTS)
 
 
 def test_a_language_model_needs_no_targets(backbone, tokenizer):

@@ -224,7 +224,7 @@ class Column:
     def __init__(self, *values):
         self._values = np.array(values, object)
 
-    def to_numpy(self):
+    def __array__(self, dtype=None, copy=None):
         return self._values
 
     def __len__(self):
