@@ -73,9 +73,10 @@ class LanguageModel(RecipeModel):
         Returns:
             (inputs, whether `generate` returns one text instead of a list).
         """
-        if self.preprocessor is None or isinstance(inputs, tf.data.Dataset):
+        if self.preprocessor is None:
             return inputs, False
-        inputs, is_single = columns_of(inputs)
+        is_data_set = isinstance(inputs, tf.data.Dataset)
+        inputs, is_single = (inputs, False) if is_data_set else columns_of(inputs)
         if not arrays.is_empty(inputs):
             given_data.check(self, inputs, name="inputs")
         return inputs, is_single

@@ -329,6 +329,7 @@ def test_a_language_model_needs_no_targets(backbone, tokenizer):
         (None, '`inputs` must be a text, a list of texts, or a dict with "encoder_text"'),
         ({"encoder_text": ["a"], "decodr_text": ["b"]}, 'and may have "decoder_text". Received: '),
         ({"encoder_text": [1, 2]}, "`inputs` must hold only texts. Received: 1 at index 0"),
+        (data_set(TEXTS), "`inputs` must be a data set of batches: call its `batch`. Received: "),
         (
             {"encoder_text": ["a", "b"], "decoder_text": "c"},
             "`inputs` must be texts alone or lists, not both. Received: ",
