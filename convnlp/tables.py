@@ -2,18 +2,15 @@
 
 import inspect
 
-_ITS_OWN = object()
 
-
-def register(table, base, cls, *, name=_ITS_OWN, check=None):
-    """Adds a class to a table, under its own `name` or the given one.
+def register(table, base, cls, check=None):
+    """Adds a class to a table, under its `name`.
 
     Args:
         table: dict, name -> class.
         base: the class that all classes in the table extend.
         cls: the new class. It replaces an earlier one of the same definition, as when a notebook's cell is
             run twice.
-        name: str, the key, if the class does not know its name.
         check: function of the class that raises ValueError if the class breaks another rule of the table.
 
     Returns:
@@ -26,11 +23,9 @@ def register(table, base, cls, *, name=_ITS_OWN, check=None):
     if not (inspect.isclass(cls) and issubclass(cls, base)) or inspect.isabstract(cls):
         methods = " with all its methods" if inspect.isabstract(base) else ""
         raise ValueError(f"`cls` must be a subclass of {base.__name__}{methods}. Received: cls={cls!r}")
-    whose = ""
-    if name is _ITS_OWN:
-        whose, name = f" of {cls.__name__}", getattr(cls, "name", None)
+    name = getattr(cls, "name", None)
     if not isinstance(name, str) or not name.isidentifier():
-        raise ValueError(f"`name`{whose} must be an identifier. Received: name={name!r}")
+        raise ValueError(f"`name` of {cls.__name__} must be an identifier. Received: name={name!r}")
     if check is not None:
         check(cls)
     taken = table.get(name)

@@ -10,10 +10,10 @@ from convnlp.layers.masks import Masks
 class TokenMixer(keras.layers.Layer):
     """The one part of a layer in which positions see each other: [B,T,D] -> [B,T,D].
 
-    A subclass states its facts and implements `mix`, `receptive_field` and `cost`; if it supports steps, also
-    `empty_state` and `advance`. This class checks that no use breaks the facts. `call` is for training and
-    for whole texts; `init_state` and `step` compute the same outputs chunk by chunk, for incremental
-    decoding.
+    A subclass states its `name`, which is its key in `convnlp.layers.MIXERS`, and its facts. It implements
+    `mix`, `receptive_field` and `cost`; if it supports steps, also `empty_state` and `advance`. This class
+    checks that no use breaks the facts. `call` is for training and for whole texts; `init_state` and `step`
+    compute the same outputs chunk by chunk, for incremental decoding.
 
     Facts (class attributes):
         supports_causal: bool. Accepts `causal=True`.

@@ -14,10 +14,8 @@ from convnlp.options import check_names
 
 # Random seeds and the sum of the losses depend on the order: a new objective goes to the end.
 OBJECTIVES = {
-    "span_corruption": SpanCorruption,
-    "masked_lm": MaskedLanguageModeling,
-    "prefix_lm": PrefixLanguageModeling,
-    "unilm": UnifiedLanguageModeling,
+    cls.name: cls
+    for cls in (SpanCorruption, MaskedLanguageModeling, PrefixLanguageModeling, UnifiedLanguageModeling)
 }
 
 # Options that a config also sets for all objectives at once, as fields of its `objective`.

@@ -14,12 +14,15 @@ from convnlp.tasks.task import Task
 from convnlp.tasks.text_to_text import TextToText
 
 TASKS = {
-    "classification": Classification,
-    "multi_label": MultiLabelClassification,
-    "regression": Regression,
-    "question_answering": QuestionAnswering,
-    "text_to_text": TextToText,
-    "continuation": Continuation,
+    cls.name: cls
+    for cls in (
+        Classification,
+        MultiLabelClassification,
+        Regression,
+        QuestionAnswering,
+        TextToText,
+        Continuation,
+    )
 }
 
 

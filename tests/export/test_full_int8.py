@@ -127,6 +127,7 @@ def test_int8_of_the_mixers(classifier, mixers, calibrating, content):
 class Singular(TokenMixer):
     """Scales by the largest singular value of the row, for which TFLite has no operation."""
 
+    name = "singular"
     supports_causal = supports_step = supports_packing = False
 
     def __init__(self, hidden_dim, causal=False, **kwargs):
@@ -139,7 +140,7 @@ class Singular(TokenMixer):
 
 
 def test_a_mixer_without_operations_is_refused_by_name(own_mixers):
-    layers.register_mixer("singular", Singular)
+    layers.register_mixer(Singular)
     model = small_classifier(["dynamic_conv", "singular"], length=8, labels=["0", "1"])
     assert [type(mixer).__name__ for mixer in refusal.mixers(model)] == ["DynamicConv", "Singular"]
     assert signatures.edge(model, "ids").rows.any_length

@@ -43,6 +43,7 @@ from tests.mixer_table import MIXER_TABLE
 class Average(TokenMixer):
     """A mixer of which every fact is False."""
 
+    name = "average"
     supports_causal = False
     supports_step = False
     supports_packing = False
@@ -56,15 +57,14 @@ class Average(TokenMixer):
 @pytest.mark.parametrize("function", [f for f in testing.SUITE if f.__module__ == facts.__name__])
 def test_what_a_mixer_cannot_do_is_refused(function, own_mixers):
     """The mixers of the table can do most of it."""
-    register_mixer("average", Average)
+    register_mixer(Average)
     (check,) = [check for check in testing.checks("average") if check.function is function]
     check()
 
 
 def make(cls, **arguments):
     """`cls` with the typical arguments of its row in the table, which `arguments` override."""
-    typical = next((MIXER_TABLE[name].variants[0] for name in MIXERS if MIXERS[name] is cls), {})
-    return cls(**{"hidden_dim": DIM, **typical, **arguments})
+    return cls(**{"hidden_dim": DIM, **MIXER_TABLE[cls.name].variants[0], **arguments})
 
 
 @pytest.mark.parametrize(

@@ -90,11 +90,13 @@ def test_what_no_mixer_has_is_refused_in_one_line(options, message):
 
 
 def test_options_of_a_mixer_of_your_own(own_mixers):
+    @register_mixer
     class Shift(TokenMixer):
+        name = "shift"
+
         def __init__(self, hidden_dim, distance=1, sides="both", causal=False, **kwargs):
             super().__init__(hidden_dim, causal, **kwargs)
 
-    register_mixer("shift", Shift)
     assert route_options({"distance": "3", "sides": "left"}, ["shift"]) == {
         "shift": {"distance": 3, "sides": "left"}
     }

@@ -31,8 +31,7 @@ def test_nothing_leaks_through_a_stack(masked):
 
 @pytest.mark.parametrize("cls", [cls for cls in MIXERS.values() if not cls.supports_prefix])
 def test_a_prefix_needs_supports_prefix(cls):
-    name = next(name for name in MIXERS if MIXERS[name] is cls)
-    mixer = cls(hidden_dim=DIM, **MIXER_TABLE[name].variants[0])
+    mixer = cls(hidden_dim=DIM, **MIXER_TABLE[cls.name].variants[0])
     with pytest.raises(
         ValueError, match=rf"`prefix_mask` must be None for this {cls.__name__}: it would leak"
     ):

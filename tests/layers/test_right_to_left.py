@@ -122,8 +122,7 @@ def test_a_backbone_encodes_from_right_to_left():
 
 @pytest.mark.parametrize("cls", [cls for cls in MIXERS.values() if not cls.supports_right_to_left])
 def test_a_direction_needs_supports_right_to_left(cls):
-    name = next(name for name in MIXERS if MIXERS[name] is cls)
-    mixer = cls(hidden_dim=DIM, **MIXER_TABLE[name].variants[0])
+    mixer = cls(hidden_dim=DIM, **MIXER_TABLE[cls.name].variants[0])
     with pytest.raises(ValueError, match=rf"`right_to_left` must be False for this {cls.__name__}"):
         mixer(random_rows(), right_to_left=True)
 

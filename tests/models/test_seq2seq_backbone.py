@@ -320,11 +320,13 @@ def test_numbers_of_numpy_are_numbers_like_any_other():
 
 
 def test_a_mixer_that_does_not_state_its_cost_is_built(own_mixers):
+    @register_mixer
     class Same(TokenMixer):
+        name = "same"
+
         def mix(self, x, masks, training):
             return x
 
-    register_mixer("same", Same)
     backbone = Seq2SeqBackbone(**{**SMALL, "num_decoder_layers": 0}, mixer="same")
     assert backbone.encode(IDS, MASK).shape == (2, 6, 16)
 
@@ -364,7 +366,10 @@ class TestBuilding:
             assert expected in (None, size)
 
     def test_a_mixer_may_build_its_parts_in_its_first_call(self, own_mixers):
+        @register_mixer
         class Late(TokenMixer):
+            name = "late"
+
             def __init__(self, hidden_dim, causal=False, **kwargs):
                 super().__init__(hidden_dim, causal, **kwargs)
                 self.dense = keras.layers.Dense(hidden_dim)
@@ -372,7 +377,6 @@ class TestBuilding:
             def mix(self, x, masks, training):
                 return self.dense(x)
 
-        register_mixer("late", Late)
         backbone = Seq2SeqBackbone(**SMALL, num_decoder_layers=0, mixer="late")
         assert [layer.mixer.dense.built for layer in backbone.encoder.layers] == [True, True]
 

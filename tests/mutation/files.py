@@ -11,7 +11,7 @@ HANDED = dict.fromkeys(("visible_keys", "text_ids"), ("Masks", "convnlp/layers/m
 
 
 def mixer_names(root):
-    """The keys of the literal dict `MIXERS`."""
+    """The names of the mixers, which are those of their files."""
     return list(_mixers(root))
 
 
@@ -60,13 +60,10 @@ def _used(path, names):
 
 
 def _mixers(root):
-    path = root / "convnlp" / "layers" / "mixers" / "__init__.py"
-    modules = {name: (module, name) for module, names in _imports(path) for name in names}
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.Assign) and node.targets[0].id == "MIXERS":
-            pairs = zip(node.value.keys, node.value.values, strict=True)
-            return {key.value: modules[value.id] for key, value in pairs}
-    raise ValueError(f"{path} must assign a dict to MIXERS")
+    """Name of a mixer -> (its module, its class), as the table of mixers imports them."""
+    imported = _imports(root / "convnlp" / "layers" / "mixers" / "__init__.py")
+    own = ((module, names) for module, names in imported if module.startswith(f"{PACKAGE}.mixers."))
+    return {module.split(".")[-1]: (module, cls) for module, (cls,) in own}
 
 
 def _imports(path):

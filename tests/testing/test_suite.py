@@ -142,7 +142,7 @@ DEFECTS = {
 
 def errors(members, name):
     """What the checks of that name say of a lightweight convolution with those members; None for nothing."""
-    register_mixer("defective", type("Defective", (LightweightConv,), members))
+    register_mixer(type("Defective", (LightweightConv,), {"name": "defective", **members}))
     found = []
     for check in testing.checks("defective", [OPTIONS], convolutions.lightweight_conv):
         if check.function.__name__ == name:
@@ -168,7 +168,8 @@ def test_a_check_passes_without_its_defect_and_fails_with_it(name, own_mixers):
 
 
 def test_check_mixer_names_the_check_and_the_case(own_mixers):
-    register_mixer("defective", type("Defective", (LightweightConv,), {"mix": mix_without_pads}))
+    members = {"name": "defective", "mix": mix_without_pads}
+    register_mixer(type("Defective", (LightweightConv,), members))
     with pytest.raises(AssertionError) as caught:
         testing.check_mixer("defective", [OPTIONS])
     assert caught.value.__notes__ == [

@@ -32,30 +32,33 @@ from convnlp.layers.mixers.synthesizer import Synthesizer
 from convnlp.layers.token_mixer import TokenMixer
 
 MIXERS = {
-    "lightweight_conv": LightweightConv,
-    "dynamic_conv": DynamicConv,
-    "dilated_conv": DilatedConv,
-    "self_attention": SelfAttention,
-    "gated_dilated_conv": GatedDilatedConv,
-    "conv_s2s": ConvS2S,
-    "local_attention": LocalAttention,
-    "focal_attention": FocalAttention,
-    "muse": Muse,
-    "mb_conv": MBConv,
-    "relative_attention": RelativeAttention,
-    "synthesizer": Synthesizer,
-    "fourier": FourierMixing,
-    "spatial_gating": SpatialGating,
-    "mlp_mixer": MLPMixer,
-    "feed_forward_stack": FeedForwardStack,
-    "res_mlp": ResMLP,
-    "outlook_attention": OutlookAttention,
-    "external_attention": ExternalAttention,
-    "linformer": Linformer,
-    "linear_attention": LinearAttention,
-    "latent_attention": LatentAttention,
-    "gated_long_conv": GatedLongConv,
-    "matrix_decomposition": MatrixDecomposition,
+    cls.name: cls
+    for cls in (
+        LightweightConv,
+        DynamicConv,
+        DilatedConv,
+        SelfAttention,
+        GatedDilatedConv,
+        ConvS2S,
+        LocalAttention,
+        FocalAttention,
+        Muse,
+        MBConv,
+        RelativeAttention,
+        Synthesizer,
+        FourierMixing,
+        SpatialGating,
+        MLPMixer,
+        FeedForwardStack,
+        ResMLP,
+        OutlookAttention,
+        ExternalAttention,
+        Linformer,
+        LinearAttention,
+        LatentAttention,
+        GatedLongConv,
+        MatrixDecomposition,
+    )
 }
 
 # The arguments that a model offers to every mixer; each mixer takes those that its constructor names.
@@ -116,36 +119,37 @@ def build_mixer(name, **config):
     return MIXERS[name](**taken, name=name)
 
 
-def register_mixer(name, cls):
-    """Adds your own mixer to `MIXERS`, so that its name works wherever one of ours does.
+def register_mixer(cls):
+    """Adds your own mixer to `MIXERS` under its `name`, which then works wherever one of ours does.
 
     This applies to the current process: a program imports the modules given by `--modules`; in Python, import
-    the file with the call before you build or load a model. The class is also registered with Keras, unless
+    the file with the class before you build or load a model. The class is also registered with Keras, unless
     it already is.
 
     Args:
-        name: str, a Python identifier that is not yet in `MIXERS`. Running the same definition again, as in a
-            notebook, replaces it.
-        cls: a subclass of `TokenMixer` whose constructor names `hidden_dim` and `causal`.
+        cls: a subclass of `TokenMixer` with a `name`, whose constructor names `hidden_dim` and `causal`.
+            Running the same definition again, as in a notebook, replaces it.
 
     Returns:
-        `cls`.
+        `cls`, so that the function can serve as a decorator.
 
     Raises:
         ValueError: if the name is taken or not an identifier, or the class is not such a mixer.
 
     Example:
-    >>> class Identity(TokenMixer):
+    >>> @register_mixer
+    ... class Identity(TokenMixer):
+    ...     name = "identity"
+    ...
     ...     def mix(self, x, masks, training):
     ...         return x
-    >>> mixer = register_mixer("identity", Identity)
     >>> build_mixer("identity", hidden_dim=8)(tf.ones([2, 5, 8])).shape
     TensorShape([2, 5, 8])
     >>> del MIXERS["identity"]
     """
-    tables.register(MIXERS, TokenMixer, cls, name=name, check=_check)
+    tables.register(MIXERS, TokenMixer, cls, check=_check)
     if keras.saving.get_registered_name(cls) == cls.__name__:
-        keras.saving.register_keras_serializable(package="convnlp_mixer", name=name)(cls)
+        keras.saving.register_keras_serializable(package="convnlp_mixer", name=cls.name)(cls)
     return cls
 
 

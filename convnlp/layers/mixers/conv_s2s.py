@@ -46,6 +46,8 @@ class ConvS2S(FullConvMixer):
     640
     """
 
+    name = "conv_s2s"
+
     def __init__(self, hidden_dim, kernel_size=3, dropout=0.0, causal=False, **kwargs):
         require_rate("dropout", dropout)
         # Section 3.5: the gate halves the deviation; dropout divides the variance by the share that it keeps.

@@ -46,6 +46,8 @@ class DilatedConv(StaticConvMixer):
     16
     """
 
+    name = "dilated_conv"
+
     def __init__(
         self,
         hidden_dim,

@@ -54,6 +54,8 @@ class DynamicConv(ConvMixer):
     {'inputs': TensorShape([2, 2, 8])}
     """
 
+    name = "dynamic_conv"
+
     def __init__(
         self,
         hidden_dim,

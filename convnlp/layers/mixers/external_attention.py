@@ -56,6 +56,7 @@ class ExternalAttention(TokenMixer):
     {'parameters': 256, 'multiply_adds': 1280, 'state_elements': 0}
     """
 
+    name = "external_attention"
     supports_causal = False
     supports_step = False
     supports_packing = False

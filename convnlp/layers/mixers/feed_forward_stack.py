@@ -52,6 +52,7 @@ class FeedForwardStack(TokenMixer):
     {'parameters': 2160, 'multiply_adds': 5120, 'state_elements': 0}
     """
 
+    name = "feed_forward_stack"
     supports_causal = False
     supports_step = False
     supports_packing = False

@@ -67,6 +67,8 @@ class FocalAttention(AttentionMixer):
     33
     """
 
+    name = "focal_attention"
+
     def __init__(
         self,
         hidden_dim,

@@ -53,6 +53,7 @@ class FourierMixing(TokenMixer):
     {'parameters': 0, 'multiply_adds': 1040, 'state_elements': 0}
     """
 
+    name = "fourier"
     supports_causal = False
     supports_step = False
     gated = False

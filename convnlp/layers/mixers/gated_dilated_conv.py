@@ -49,6 +49,8 @@ class GatedDilatedConv(FullConvMixer):
     11
     """
 
+    name = "gated_dilated_conv"
+
     def __init__(self, hidden_dim, kernel_size=3, dilation_rate=1, gate_dropout=0.1, causal=False, **kwargs):
         initializer = keras.initializers.GlorotUniform()
         super().__init__(hidden_dim, kernel_size, dilation_rate, causal, initializer, **kwargs)

@@ -62,6 +62,7 @@ class GatedLongConv(TokenMixer):
     {'waves': TensorShape([2, 2, 8, 2, 4])}
     """
 
+    name = "gated_long_conv"
     supports_prefix = True
     supports_right_to_left = True
     gated = False

@@ -69,6 +69,7 @@ class LatentAttention(TokenMixer):
     {'parameters': 432, 'multiply_adds': 2432, 'state_elements': 0}
     """
 
+    name = "latent_attention"
     supports_causal = False
     supports_step = False
     knows_order = False

@@ -49,3 +49,5 @@ class LightweightConv(StaticConvMixer):
     >>> mixer.cost(5)
     {'parameters': 6, 'multiply_adds': 120, 'state_elements': 16}
     """
+
+    name = "lightweight_conv"

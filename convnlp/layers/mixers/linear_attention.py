@@ -71,6 +71,7 @@ class LinearAttention(TokenMixer):
     {'sums': TensorShape([2, 2, 45, 5]), 'convolution/inputs': TensorShape([2, 2, 8])}
     """
 
+    name = "linear_attention"
     supports_prefix = True
     supports_right_to_left = True
     gated = False

@@ -58,6 +58,7 @@ class Linformer(TokenMixer):
     {'parameters': 384, 'multiply_adds': 1920, 'state_elements': 0}
     """
 
+    name = "linformer"
     supports_causal = False
     supports_step = False
     supports_packing = False

@@ -53,6 +53,8 @@ class LocalAttention(BucketedAttentionMixer):
     10
     """
 
+    name = "local_attention"
+
     def __init__(
         self,
         hidden_dim,

@@ -60,6 +60,7 @@ class MatrixDecomposition(TokenMixer):
     {'parameters': 128, 'multiply_adds': 5584, 'state_elements': 0}
     """
 
+    name = "matrix_decomposition"
     supports_causal = False
     supports_step = False
     supports_packing = False

@@ -60,6 +60,7 @@ class MBConv(TokenMixer):
     368
     """
 
+    name = "mb_conv"
     supports_causal = False
     supports_step = False
     gated = False

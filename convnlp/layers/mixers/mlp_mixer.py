@@ -46,6 +46,7 @@ class MLPMixer(TokenMixer):
     {'parameters': 148, 'multiply_adds': 320, 'state_elements': 0}
     """
 
+    name = "mlp_mixer"
     supports_causal = False
     supports_step = False
     supports_packing = False

@@ -63,6 +63,7 @@ class Muse(TokenMixer):
     770
     """
 
+    name = "muse"
     supports_prefix = True
     supports_right_to_left = True
     gated = False

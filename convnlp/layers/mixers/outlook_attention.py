@@ -60,6 +60,7 @@ class OutlookAttention(TokenMixer):
     {'parameters': 272, 'multiply_adds': 1560, 'state_elements': 0}
     """
 
+    name = "outlook_attention"
     supports_causal = False
     supports_step = False
     gated = False

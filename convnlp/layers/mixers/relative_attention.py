@@ -48,6 +48,7 @@ class RelativeAttention(AttentionMixer):
     318
     """
 
+    name = "relative_attention"
     needs_max_length = True
 
     def __init__(

@@ -57,6 +57,7 @@ class ResMLP(TokenMixer):
     {'inputs': TensorShape([2, 5, 8])}
     """
 
+    name = "res_mlp"
     gated = False
     needs_max_length = True
 

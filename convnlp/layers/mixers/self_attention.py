@@ -47,6 +47,8 @@ class SelfAttention(BucketedAttentionMixer):
     {'keys': TensorShape([2, 5, 2, 4]), 'values': TensorShape([2, 5, 2, 4])}
     """
 
+    name = "self_attention"
+
     def __init__(
         self,
         hidden_dim,

@@ -63,6 +63,7 @@ class SpatialGating(TokenMixer):
     {'gates': [5, 8], 'keys': [5, 4], 'values': [5, 4]}
     """
 
+    name = "spatial_gating"
     needs_max_length = True
     gated = False
     contains_feed_forward = True

@@ -74,6 +74,7 @@ class Synthesizer(TokenMixer):
     {'values': TensorShape([2, 5, 2, 4]), 'keys': TensorShape([2, 5, 2, 4])}
     """
 
+    name = "synthesizer"
     needs_max_length = True
     gated = False
 

@@ -7,12 +7,7 @@ from convnlp.export.lite.forms.float32 import Float32
 from convnlp.export.lite.forms.form import INPUTS, Form
 from convnlp.export.lite.forms.full_int8 import FullInt8
 
-FORMS = {
-    "dynamic": DynamicRange,
-    "fp32": Float32,
-    "fp16": Float16,
-    "int8": FullInt8,
-}
+FORMS = {cls.name: cls for cls in (DynamicRange, Float32, Float16, FullInt8)}
 
 
 def form_named(name):
