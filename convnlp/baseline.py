@@ -16,10 +16,11 @@ import warnings
 import numpy as np
 from absl import flags, logging
 
-from convnlp import outputs, scores, source_flags
+from convnlp import outputs, source_flags
 from convnlp.data import Label, Source, fields, sources
 from convnlp.models import model_card
 from convnlp.programs import run
+from convnlp.tasks import scores
 
 FOLDS = 5  # without test data
 

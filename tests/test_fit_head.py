@@ -6,11 +6,12 @@ import keras
 import numpy as np
 import pytest
 
-from convnlp import fit_head, scores, tasks
+from convnlp import fit_head, tasks
 from convnlp.configs import finetune_classification
 from convnlp.data import SourceError
 from convnlp.models import Seq2SeqBackbone, TextClassifier, Tokenizer
 from convnlp.runs import experiment
+from convnlp.tasks import scores
 from convnlp.tasks.classification import ngrams, self_training
 from tests import corpus
 

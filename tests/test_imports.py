@@ -70,7 +70,6 @@ RULES = {
         ("absl", "ml_collections"),
     ),
     "convnlp.losses": (("convnlp.kernels", "convnlp.layers"), ("tensorflow",)),
-    "convnlp.scores": ((), ("keras", "numpy")),
     "convnlp.options": (("convnlp.data",), ()),
     "convnlp.outputs": (("convnlp.models",), ()),
     "convnlp.tables": ((), ()),
@@ -83,10 +82,9 @@ RULES = {
             "convnlp.models",
             "convnlp.options",
             "convnlp.prediction",
-            "convnlp.scores",
             "convnlp.tables",
         ),
-        ("absl", "numpy", "scipy", "tensorflow"),
+        ("absl", "keras", "numpy", "scipy", "tensorflow"),
     ),
     "convnlp.objectives": (
         (

@@ -2,11 +2,10 @@
 
 import tensorflow as tf
 
-from convnlp import scores
 from convnlp.data import Source
 from convnlp.data.schema import SEVERAL
 from convnlp.models import QuestionAnswerer, Seq2SeqLM, TextClassifier
-from convnlp.tasks import Classification, Fields, QuestionAnswering, TextToText
+from convnlp.tasks import Classification, Fields, QuestionAnswering, TextToText, scores
 from convnlp.tasks.text_to_text import greedy_predictions
 
 

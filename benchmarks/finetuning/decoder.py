@@ -21,7 +21,7 @@ from benchmarks.run_once import run_once
 from convnlp import programs
 from convnlp.data import Source, sources
 from convnlp.models import Seq2SeqBackbone, Tokenizer, preset_names
-from convnlp.scores import word_f1
+from convnlp.tasks.scores import word_f1
 from convnlp.training import storage
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[\"'A-Z])")

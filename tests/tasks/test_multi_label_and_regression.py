@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from convnlp import finetune, scores, tasks
+from convnlp import finetune, tasks
 from convnlp.configs import common, finetune_classification
 from convnlp.data import MultiLabel, Source, SourceError, sources
 from convnlp.export import edge_model
@@ -21,7 +21,7 @@ from convnlp.models import (
     Tokenizer,
 )
 from convnlp.runs import experiment
-from convnlp.tasks import Fields, fields
+from convnlp.tasks import Fields, fields, scores
 from tests import corpus
 from tests.data.test_formats import write_hf, write_table
 

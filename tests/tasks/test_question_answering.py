@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from convnlp import finetune, scores, tasks
+from convnlp import finetune, tasks
 from convnlp.configs import common, finetune_squad
 from convnlp.data import Source, SourceError, validation
 from convnlp.finetuning import results, steps
 from convnlp.models import QuestionAnswerer, Seq2SeqBackbone, Tokenizer
 from convnlp.report import data_facts
 from convnlp.runs import experiment
-from convnlp.tasks import Fields, QuestionAnswering, fields
+from convnlp.tasks import Fields, QuestionAnswering, fields, scores
 from convnlp.tasks.question_answering import SpanAnswers
 from convnlp.tasks.rows import TEXT, signature
 from convnlp.testing import task_checks

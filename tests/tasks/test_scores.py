@@ -2,11 +2,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from convnlp import scores
 from convnlp.data import Source
 from convnlp.data.schema import SEVERAL
 from convnlp.models import Seq2SeqBackbone, Seq2SeqLM, Seq2SeqLMPreprocessor, Tokenizer
-from convnlp.tasks import Fields, TextToText
+from convnlp.tasks import Fields, TextToText, scores
 from convnlp.tasks.text_to_text import greedy_predictions, text_to_text_scores
 from convnlp.tasks.text_to_text import task as text_to_text_task
 from tests import corpus

@@ -3,10 +3,10 @@
 import numpy as np
 import tensorflow as tf
 
-from convnlp import scores
 from convnlp.data import batching
 from convnlp.models import labels as label_names
 from convnlp.prediction import words
+from convnlp.tasks import scores
 from convnlp.tasks.classification.explain import explain
 from convnlp.tasks.review import Calibration, Confusion, Mistakes, Review, Table, text_of
 

@@ -7,12 +7,13 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from convnlp import losses, scores
+from convnlp import losses
 from convnlp.data import Label, examples, rules, sources
 from convnlp.layers import HashedNgrams, dropout_seed
 from convnlp.layers.hashed_ngrams import MAX_BUCKETS
 from convnlp.models import TextClassifier, linear_head
 from convnlp.options import option
+from convnlp.tasks import scores
 from convnlp.tasks.classification import heads, ngrams, review, self_training
 from convnlp.tasks.classification.answers import ClassifierAnswers
 from convnlp.tasks.classification.teachers import soft_labels

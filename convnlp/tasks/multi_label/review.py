@@ -1,6 +1,6 @@
 """What the report of a run shows about a classifier of several labels."""
 
-from convnlp import scores
+from convnlp.tasks import scores
 from convnlp.tasks.review import Review, Table
 
 

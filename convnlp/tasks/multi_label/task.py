@@ -6,11 +6,11 @@ from typing import ClassVar
 import numpy as np
 import tensorflow as tf
 
-from convnlp import scores
 from convnlp.data import MultiLabel, rules, sources
 from convnlp.models import MultiLabelClassifier, linear_head
 from convnlp.models import labels as label_names
 from convnlp.options import option
+from convnlp.tasks import scores
 from convnlp.tasks.multi_label import review
 from convnlp.tasks.multi_label.answers import MultiLabelAnswers
 from convnlp.tasks.pooled_head import PooledHeadTask

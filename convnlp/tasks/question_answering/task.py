@@ -7,7 +7,6 @@ from typing import ClassVar
 import numpy as np
 import tensorflow as tf
 
-from convnlp import scores
 from convnlp.data import batching, errors, examples, rules, sources
 from convnlp.data import fields as data_fields
 from convnlp.data.schema import SEVERAL
@@ -15,6 +14,7 @@ from convnlp.layers import dropout_seed
 from convnlp.models import QuestionAnswerer, QuestionAnswererPreprocessor, Tokenizer, answer_places
 from convnlp.options import option
 from convnlp.prediction import asking
+from convnlp.tasks import scores
 from convnlp.tasks.question_answering import review
 from convnlp.tasks.question_answering.answers import SpanAnswers
 from convnlp.tasks.scored_fields import Fields

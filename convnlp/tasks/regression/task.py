@@ -5,9 +5,9 @@ from typing import ClassVar
 
 import tensorflow as tf
 
-from convnlp import scores
 from convnlp.data import Number, sources
 from convnlp.models import TextRegressor, linear_head
+from convnlp.tasks import scores
 from convnlp.tasks.pooled_head import PooledHeadTask
 from convnlp.tasks.regression import review
 from convnlp.tasks.regression.answers import RegressionAnswers

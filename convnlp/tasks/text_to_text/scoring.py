@@ -3,9 +3,9 @@
 import numpy as np
 import tensorflow as tf
 
-from convnlp import scores
 from convnlp.data.schema import SEVERAL
 from convnlp.models.token_rows import text_batches
+from convnlp.tasks import scores
 
 OF_TEXTS = ("word_f1", *scores.SQUAD)  # only where targets are not classes
 METRICS = ("exact_match", *OF_TEXTS, "ranked_accuracy", "ranked_f1", "ranked_f1_macro")
