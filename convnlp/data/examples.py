@@ -108,7 +108,7 @@ class Examples:
         )
 
 
-def load(source, tokenizer, rows, *, label=None, keep_texts=False, num_parallel_calls=tf.data.AUTOTUNE):
+def load(source, tokenizer, rows, *, label=None, keep_texts=False):
     """Reads and tokenizes all examples; logs how many are cut or empty, and unknown pieces.
 
     Args:
@@ -118,7 +118,6 @@ def load(source, tokenizer, rows, *, label=None, keep_texts=False, num_parallel_
             too long together, the longest is cut first.
         label: `Label`, `Number`, `MultiLabel` or None.
         keep_texts: bool, whether to keep the texts as well as their tokens. Default False.
-        num_parallel_calls: int, threads that tokenize. Defaults to tf.data's choice.
 
     Returns:
         `Examples`.
@@ -156,7 +155,7 @@ def load(source, tokenizer, rows, *, label=None, keep_texts=False, num_parallel_
     several = {field for row in rows if row.several for field in row.fields}
     blocks = sources.read_blocks(source, fields, label, several=several)
     with errors.unwrapped():
-        blocks = list(blocks.map(tokenize, num_parallel_calls, deterministic=True))
+        blocks = list(blocks.map(tokenize, tf.data.AUTOTUNE, deterministic=True))
     columns, counts, labels, texts = zip(*blocks, strict=True)
     columns = tuple(tf.concat(column, axis=0) for column in zip(*columns, strict=True))
     for row, column, count in zip(rows, columns, zip(*counts, strict=True), strict=True):

@@ -26,15 +26,7 @@ PARTIAL = ".partial"  # suffix of files that are being written
 _LEFTOVER = re.compile(rf"(job|manifest|\d{{5}}-\d{{4}}(\.tokens|\.ends)?)\.(json|npy){re.escape(PARTIAL)}")
 
 
-def write(
-    source,
-    tokenizer,
-    directory,
-    field="text",
-    *,
-    shard_tokens=SHARD_TOKENS,
-    num_parallel_calls=tf.data.AUTOTUNE,
-):
+def write(source, tokenizer, directory, field="text", *, shard_tokens=SHARD_TOKENS):
     r"""Writes a token cache, or completes one that an earlier run has begun.
 
     Args:
@@ -44,7 +36,6 @@ def write(
         field: string, the text's field. Defaults to "text".
         shard_tokens: int >= 1. A shard ends with the block of documents that fills it to this many tokens.
             Defaults to 2**26.
-        num_parallel_calls: int, threads that tokenize. Defaults to tf.data's choice.
 
     Returns:
         The manifest, a dict.
@@ -82,7 +73,7 @@ def write(
     shards = []
     for number, part in enumerate(parts):
         work = _Part(directory, number, shard_tokens, kept)
-        shards += work.finish(lambda part=part: _tokenized(part(), tokenizer, field, num_parallel_calls))
+        shards += work.finish(lambda part=part: _tokenized(part(), tokenizer, field))
     manifest = job | {
         "documents": sum(shard["documents"] for shard in shards),
         "tokens": sum(shard["tokens"] for shard in shards),
@@ -143,7 +134,7 @@ def _open_directory(directory, job):
     return JOB in found
 
 
-def _tokenized(blocks, tokenizer, field, num_parallel_calls):
+def _tokenized(blocks, tokenizer, field):
     """Maps blocks of documents to (their token ids [n], number of tokens of each document [d])."""
 
     @tf.autograph.experimental.do_not_convert
@@ -151,7 +142,7 @@ def _tokenized(blocks, tokenizer, field, num_parallel_calls):
         ids = token_ids(block[field], tokenizer)
         return ids.flat_values, ids.row_lengths()
 
-    return blocks.map(tokenize, num_parallel_calls, deterministic=True)
+    return blocks.map(tokenize, tf.data.AUTOTUNE, deterministic=True)
 
 
 class _Part:

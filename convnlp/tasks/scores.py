@@ -123,14 +123,13 @@ def _f1(hits, of_both):
     return f1, f1.sum(-1) / np.count_nonzero(of_both, axis=-1)
 
 
-def f1_intervals(counts, seed=0):
+def f1_intervals(counts):
     """Returns 95 % intervals of the F1 scores of `of_logits`, for other examples of the same kind.
 
     Source: Efron, 1979, https://doi.org/10.1214/aos/1176344552 (bootstrap, the percentiles of 1,000 draws).
 
     Args:
         counts: int [C,C], number of examples of class i that were taken for class j.
-        seed: int, seed of the draws. Default 0.
 
     Returns:
         dict, name -> (low, high).
@@ -142,7 +141,7 @@ def f1_intervals(counts, seed=0):
     """
     rows, columns = np.nonzero(counts)  # with many classes, most pairs never occur
     there = counts[rows, columns]
-    draws = np.random.default_rng(seed).multinomial(there.sum(), there / there.sum(), _DRAWS)  # [draws,k]
+    draws = np.random.default_rng(0).multinomial(there.sum(), there / there.sum(), _DRAWS)  # [draws,k]
     one_hot = np.eye(len(counts))
     right = draws @ (one_hot[rows] * (rows == columns)[:, np.newaxis])
     of_both = draws @ one_hot[rows] + draws @ one_hot[columns]

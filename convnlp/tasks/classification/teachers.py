@@ -7,14 +7,13 @@ from convnlp.data import rules
 from convnlp.models import TextClassifier
 
 
-def soft_labels(teachers, texts, label_names, batch_size=64):
+def soft_labels(teachers, texts, label_names):
     """Returns the mean class probabilities of several classifiers.
 
     Args:
         teachers: sequence of str, presets of `TextClassifier`s with any backbones and tokenizers.
         texts: tuple of one or two lists of n strings, the texts or pairs.
         label_names: sequence of C str, the classes in order.
-        batch_size: int.
 
     Returns:
         float32 array [n,C].
@@ -25,7 +24,7 @@ def soft_labels(teachers, texts, label_names, batch_size=64):
     models = [_teacher(preset, label_names) for preset in teachers]
     found = np.zeros([len(texts[0]), len(label_names)], "float32")
     for model in models:
-        logits = model.predict(texts if len(texts) > 1 else texts[0], batch_size=batch_size, verbose=0)
+        logits = model.predict(texts if len(texts) > 1 else texts[0], batch_size=64, verbose=0)
         found += tf.nn.softmax(logits).numpy() / len(models)
     return found
 
