@@ -59,7 +59,7 @@ def run(config, workdir, strategy, finish=False):
     fields.take(config, train)
     fields.take_length(config, tokenizer, train, backbone)
     task = tasks.build_task(config, tokenizer, train)
-    found, held_out, is_trained_on = data.read_examples(task, train, held_out)
+    found, held_out, is_trained_on = data.read_examples(task, train, held_out, tokenizer)
     num_overlapping = data.report_overlap(found, held_out, tokenizer) if worker == 0 else {}
     _, is_adapted = _uses_of_unlabelled(config, task)
     if is_adapted:

@@ -29,7 +29,7 @@ import numpy as np
 from absl import flags, logging
 
 from convnlp import programs, tasks
-from convnlp.data import validation
+from convnlp.data import overlap, validation
 from convnlp.finetuning import data, results
 from convnlp.finetuning.outcome import LeftOut, Outcome
 from convnlp.models.pooled_encoder import FIXED_POOLING, LEARNED_POOLING
@@ -93,7 +93,7 @@ def run(config, workdir, strategy):
     model = task.model(backbone)
     found = task.read(train)
     held_out = {name: task.read(source) for name, source in held_out.items()}
-    fold_of = cross_fitting.folds(found)
+    fold_of = cross_fitting.folds(found, overlap.hashes(found, overlap.Pieces(tokenizer)))
     num_overlapping = data.report_overlap(found, held_out, tokenizer)
     texts, more = None, {}  # without labels
     if config.task.unlabelled_source:

@@ -1,5 +1,7 @@
 """Finds examples that two data sets share, exactly or nearly: a test set should not have been trained on."""
 
+import typing
+
 import numpy as np
 
 from convnlp.data.minhash import BASE, band, minima, shingles
@@ -70,45 +72,81 @@ def near_duplicates(found, others, pieces):
     return is_found
 
 
+def hashes(found, pieces):
+    """Returns a hash of the letters and digits of each text, ignoring case; equal texts share it.
+
+    Args:
+        found: `Examples`, n of them; the first column is read.
+        pieces: `Pieces` of their vocabulary.
+
+    Returns:
+        uint64 array [n]; 0 for a text that is not compared, as it has no letters or too much is unknown.
+
+    Example:
+    >>> from convnlp.data.examples import Examples
+    >>> rows = tokenizer.ragged(["The old river.", "the old river", "The old garden."])
+    >>> first, second, third = hashes(Examples((rows,), (32,)), Pieces(tokenizer))
+    >>> bool(first == second), bool(first == third)
+    (True, False)
+    """
+    return np.concatenate([_hashes(part, pieces) for part in _parts(found, pieces)])
+
+
 def _compared(found, pieces):
     """Returns (hashes of texts, uint64 [n]; minima of their shingles, uint64 [n,NUM_MINIMA]); 0 for none."""
-    values, splits = found.columns[0].values.numpy(), found.columns[0].row_splits.numpy()
-    parts, first = [], 0
-    while first < len(splits) - 1:
-        end = max(first + 1, int(np.searchsorted(splits, splits[first] + PART_TOKENS, "right")) - 1)
-        own = splits[first : end + 1]
-        parts.append(_compared_part(values[own[0] : own[-1]], own - own[0], pieces))
-        first = end
+    parts = [(_hashes(part, pieces), _signs(part, pieces)) for part in _parts(found, pieces)]
     equal, signs = zip(*parts, strict=True)
     return np.concatenate(equal), np.concatenate(signs)
 
 
-def _compared_part(values, splits, pieces):
-    count = len(splits) - 1
-    row = np.repeat(np.arange(count), np.diff(splits))
-    unknown = np.bincount(row[values == pieces.unknown], minlength=count)
+class _Part(typing.NamedTuple):
+    """Some texts: of each piece with letters or digits, its row and id; of each row, how many it has."""
+
+    rows: np.ndarray
+    values: np.ndarray
+    sizes: np.ndarray
+    usable: np.ndarray  # whether the row is compared
+
+
+def _parts(found, pieces):
+    values, splits = found.columns[0].values.numpy(), found.columns[0].row_splits.numpy()
+    first = 0
+    while first < len(splits) - 1:
+        end = max(first + 1, int(np.searchsorted(splits, splits[first] + PART_TOKENS, "right")) - 1)
+        yield _part(values[splits[first] : splits[end]], np.diff(splits[first : end + 1]), pieces)
+        first = end
+
+
+def _part(values, lengths, pieces):
+    count = len(lengths)
+    rows = np.repeat(np.arange(count), lengths)
+    unknown = np.bincount(rows[values == pieces.unknown], minlength=count)
     kept = pieces.lengths[values] > 0
-    row, values = row[kept], values[kept]
-    sizes = np.bincount(row, minlength=count)
-    usable = (sizes > 0) & (unknown <= MAX_UNKNOWN * np.maximum(sizes, 1))
-    hashes, lengths = pieces.hashes[values], pieces.lengths[values]
+    rows, values = rows[kept], values[kept]
+    sizes = np.bincount(rows, minlength=count)
+    return _Part(rows, values, sizes, (sizes > 0) & (unknown <= MAX_UNKNOWN * np.maximum(sizes, 1)))
 
+
+def _hashes(part, pieces):
     # The hash of a text is the sum of those of its pieces, each shifted by the number of characters after it.
-    ends = np.cumsum(lengths)
-    last = ends[np.cumsum(sizes)[row] - 1] if len(row) else ends
-    equal = np.zeros(count, np.uint64)
-    np.add.at(equal, row, hashes * _powers(last - ends))
-    equal[~usable] = 0
+    ends = np.cumsum(pieces.lengths[part.values])
+    last = ends[np.cumsum(part.sizes)[part.rows] - 1] if len(part.rows) else ends
+    found = np.zeros(len(part.sizes), np.uint64)
+    np.add.at(found, part.rows, pieces.hashes[part.values] * _powers(last - ends))
+    found[~part.usable] = 0
+    return found
 
-    signs = np.zeros([count, NUM_MINIMA], np.uint64)
-    runs = shingles(hashes, SHINGLE)
+
+def _signs(part, pieces):
+    signs = np.zeros([len(part.sizes), NUM_MINIMA], np.uint64)
+    runs = shingles(pieces.hashes[part.values], SHINGLE)
     if len(runs):
-        first, final = row[: len(runs)], row[SHINGLE - 1 :]
-        whole = (first == final) & (usable & (sizes >= MIN_PIECES))[first]
+        first, final = part.rows[: len(runs)], part.rows[SHINGLE - 1 :]
+        whole = (first == final) & (part.usable & (part.sizes >= MIN_PIECES))[first]
         runs, first = runs[whole], first[whole]
         starts = np.flatnonzero(np.diff(first, prepend=-1))
         signs[first[starts]] = minima(runs, starts, NUM_MINIMA)
-    return equal, signs
+    return signs
 
 
 def _band(signs, first):

@@ -11,20 +11,21 @@ from convnlp.data.errors import SourceError
 SHARE, LEAST, MOST, MOST_SHARE = 0.1, 200, 2000, 0.2
 
 
-def choose(found):
+def choose(found, alike=None):
     """Chooses the examples to hold out for validation.
 
     These are a tenth of the examples, but at least 200, unless that is more than a fifth, and at most 2,000.
     Each class gives the same share of its examples, and at least one if that is no more than a fifth in all;
     an example with several labels counts for its rarest. The choice depends only on the tokens of the first
     column, which a model reads, not on the order of the data. Examples with the same tokens there, whatever
-    they should be answered by, or of one group, stay together, so that none is both trained and validated
-    on. Of each class, at least one text is trained on. A text that alone has more examples than its class
-    should give is trained on, and does not count in the share; if a class has no others, the rarest is held
-    out.
+    they should be answered by, of one group, or that `alike` says are equal, stay together, so that none is
+    both trained and validated on. Of each class, at least one text is trained on. A text that alone has more
+    examples than its class should give is trained on, and does not count in the share; if a class has no
+    others, the rarest is held out.
 
     Args:
         found: `convnlp.data.examples.Examples`.
+        alike: uint64 array [n], see `joined`. Default None.
 
     Returns:
         bool array [n], True for examples that are held out.
@@ -39,8 +40,7 @@ def choose(found):
     >>> sorted(found.labels[choose(found)].tolist())
     [0, 0, 1, 1]
     """
-    keys = keys_of(found)
-    count = len(found)
+    keys, count = joined(found, alike), len(found)
     classes = _classes(found.labels, count)
     share = min(max(count * SHARE, LEAST), MOST, count * MOST_SHARE) / count
     chosen = _chosen(_counts(keys, classes), share)
@@ -110,7 +110,7 @@ def _wanted(counts, share):
     return usual, wanted
 
 
-def folds(found, count):
+def folds(found, count, alike=None):
     """Divides examples into `count` parts of similar size, so that each can be held out in turn.
 
     As in `choose`, each class is spread evenly, the order of the data does not matter, and examples that read
@@ -119,6 +119,7 @@ def folds(found, count):
     Args:
         found: `convnlp.data.examples.Examples`.
         count: int >= 2.
+        alike: uint64 array [n], see `joined`. Default None.
 
     Returns:
         int array [n], the part of each example, in [0, count).
@@ -139,12 +140,12 @@ def folds(found, count):
     for label in np.unique(classes):  # each continues where the last one ended: parts of similar size
         new = [key for key in np.unique(keys[classes == label]).tolist() if key not in part_of]
         part_of |= {key: (len(part_of) + i) % count for i, key in enumerate(new)}
-    parts = np.array([part_of[key] for key in keys.tolist()])
-    if len(part_of) < 2:
+    shared = joined(found, alike)  # afterwards, so that equal texts change only their own parts
+    if len(np.unique(shared)) < 2:
         raise SourceError(
             f"`data.source` must have at least two different examples. Received: {len(found)} examples"
         )
-    return parts
+    return np.array([part_of[key] for key in shared.tolist()])
 
 
 def _classes(labels, count):
@@ -159,6 +160,26 @@ def _classes(labels, count):
 def take(found, is_taken):
     """Returns the examples for which `is_taken`, bool [n], is True, in their order."""
     return found.take(np.flatnonzero(is_taken))
+
+
+def joined(found, alike):
+    """Returns `keys_of` examples, of which those that are alike share the least.
+
+    Args:
+        found: `Examples`, n of them. If they have groups, these say what belongs together.
+        alike: uint64 array [n] in which texts that count as equal share a number, 0 for a text that only
+            equals itself, as `overlap.hashes` returns it. None: only the same tokens are equal.
+
+    Returns:
+        uint64 array [n].
+    """
+    keys = keys_of(found)
+    if alike is None or found.groups is not None:
+        return keys
+    numbers, places = np.unique(alike, return_inverse=True)
+    least = np.full(len(numbers), np.iinfo(np.uint64).max)
+    np.minimum.at(least, places, keys)
+    return np.where(alike == 0, keys, least[places])
 
 
 def keys_of(found):

@@ -29,13 +29,14 @@ def read_sources(config, workdir):
     return train, held_out
 
 
-def read_examples(task, train, held_out):
+def read_examples(task, train, held_out, tokenizer):
     """Reads all examples; without a validation source, some training examples are held out for validation.
 
     Args:
         task: `Task`.
         train: `Source`.
         held_out: dict, name -> `Source`.
+        tokenizer: the `Tokenizer` of the task.
 
     Returns:
         (`Examples` to train on, dict name -> `Examples` that includes "validation", bool array that says
@@ -48,7 +49,7 @@ def read_examples(task, train, held_out):
     if "validation" in held_out:
         return task.read(train, training=True), found_held_out, None
     found = task.read(train)
-    is_held_out = validation.choose(found)
+    is_held_out = validation.choose(found, overlap.hashes(found, overlap.Pieces(tokenizer)))
     found_held_out["validation"] = validation.take(found, is_held_out)
     return validation.take(found, ~is_held_out), found_held_out, ~is_held_out
 

@@ -95,7 +95,7 @@ def warnings(facts, num_overlapping):
     for name, count in num_overlapping.items():
         if count:
             number = facts[name]["num_examples"]
-            split = " If the program held them out, it kept only exactly equal texts on one side."
+            split = " If the program held them out, it kept only equal texts on one side."
             found.append(
                 f"{count:,} of {number:,} {name} examples ({count / number:.1%}) are equal or nearly equal "
                 f"to a training example{_as_read(facts[name])}, which makes the scores look better than they "

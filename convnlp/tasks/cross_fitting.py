@@ -8,7 +8,7 @@ FOLDS = 5
 MAX_CROSS_FITTED = 5_000  # beyond it, a fifth is more than 1,000 examples, enough to choose by
 
 
-def folds(found):
+def folds(found, alike=None):
     """Returns the fold in which each example is held out; -1 for none.
 
     With up to `MAX_CROSS_FITTED` examples, each is held out once, in one of `FOLDS` folds. With more, only
@@ -17,6 +17,7 @@ def folds(found):
 
     Args:
         found: `convnlp.data.examples.Examples`, n of them.
+        alike: uint64 array [n], see `validation.joined`. Default None.
 
     Returns:
         int array [n].
@@ -25,8 +26,8 @@ def folds(found):
         SourceError: if there are not two different examples.
     """
     if len(found) <= MAX_CROSS_FITTED:
-        return validation.folds(found, FOLDS)
-    of_each = validation.folds(found, 2 * FOLDS)
+        return validation.folds(found, FOLDS, alike)
+    of_each = validation.folds(found, 2 * FOLDS, alike)
     return np.where(of_each < 2, of_each, -1)
 
 

@@ -1,5 +1,7 @@
 """Examples of one data set that equal, or nearly equal, those of another."""
 
+import types
+
 import numpy as np
 
 from convnlp.data import minhash, overlap, rules
@@ -83,6 +85,16 @@ def test_the_program_says_so_in_one_line(tokenizer, caplog):
     )
     assert line.endswith(rules.short(texts[3].lower()))
     assert "\n" not in line
+
+
+def test_what_the_program_holds_out_is_not_trained_on_with_another_sign(tokenizer):
+    texts = corpus.documents(40)
+    found = examples(tokenizer, [*texts, *(f"{text}." for text in texts)])
+    task = types.SimpleNamespace(read=lambda source: found)
+    train, held_out, is_trained_on = data.read_examples(task, None, {}, tokenizer)
+    assert data.report_overlap(train, held_out, tokenizer) == {"validation": 0}
+    assert np.array_equal(is_trained_on[:40], is_trained_on[40:])
+    assert len(held_out["validation"]) == 16
 
 
 def test_what_is_cut_is_compared_as_far_as_it_is_read(tokenizer, caplog):

@@ -83,6 +83,34 @@ def test_equal_texts_are_on_one_side_whatever_their_class():
     assert 0 < np.sum(is_held) < 200
 
 
+def variants(count):
+    """Texts without equal tokens, of which the second half is like the first, and numbers that say so."""
+    found = examples(2 * count, RNG.integers(0, 2, 2 * count))
+    return found, np.tile(np.arange(1, count + 1, dtype=np.uint64), 2)
+
+
+def test_texts_that_are_alike_are_on_one_side():
+    found, alike = variants(150)
+    order = RNG.permutation(300)
+    is_held = validation.choose(found, alike)
+    assert np.array_equal(is_held[:150], is_held[150:])
+    assert 50 < np.sum(is_held) < 70
+    assert np.array_equal(is_held[order], validation.choose(reordered(found, order), alike[order]))
+
+
+def test_without_texts_that_are_alike_the_choice_is_as_before():
+    found = examples(300, RNG.integers(0, 3, 300))
+    for alike in (np.arange(1, 301, dtype=np.uint64), np.zeros(300, np.uint64)):
+        assert np.array_equal(validation.choose(found), validation.choose(found, alike))
+        assert np.array_equal(validation.folds(found, 5), validation.folds(found, 5, alike))
+
+
+def test_groups_say_what_belongs_together():
+    found, alike = variants(100)
+    found = dataclasses.replace(found, groups=np.arange(200, dtype=np.uint64) // 10)
+    assert np.array_equal(validation.choose(found), validation.choose(found, alike))
+
+
 def test_a_class_of_one_text_is_trained_on():
     labels = np.repeat([0, 1], [99, 1])
     assert not validation.choose(examples(100, labels))[-1]
@@ -177,6 +205,17 @@ def test_equal_texts_and_groups_are_in_one_fold():
     parts = validation.folds(grouped, 3).reshape(6, 10)
     assert (parts == parts[:, :1]).all()
     assert set(parts[:, 0]) == {0, 1, 2}
+
+
+def test_texts_that_are_alike_are_in_one_fold_and_the_others_where_they_were():
+    found, alike = variants(50)
+    alike[60:] = 0
+    parts, before = validation.folds(found, 5, alike), validation.folds(found, 5)
+    assert np.array_equal(parts[:10], parts[50:60])
+    assert np.array_equal(parts[10:50], before[10:50])
+    assert np.array_equal(parts[60:], before[60:])
+    with pytest.raises(SourceError, match="at least two different"):
+        validation.folds(found, 5, np.ones(100, np.uint64))
 
 
 def test_one_text_alone_cannot_be_folded():

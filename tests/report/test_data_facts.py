@@ -82,7 +82,7 @@ def test_a_warning_says_what_the_programs_own_split_keeps_apart():
     (test, validation) = data_facts.warnings(
         dict.fromkeys(("train", "test", "validation"), facts()), {"test": 7, "validation": 7}
     )
-    split = " If the program held them out, it kept only exactly equal texts on one side."
+    split = " If the program held them out, it kept only equal texts on one side."
     assert validation == test.replace("test", "validation") + split
 
 
