@@ -53,6 +53,24 @@ def num_shards(workdir):
     return None
 
 
+def newest(workdir):
+    """Reads the checkpoints of a run from the newest one on, until one is intact.
+
+    Returns:
+        (its step, None without one; dict, step -> what is wrong with it, of those after it).
+
+    Raises:
+        OSError or tf.errors.OpError: if a checkpoint that may be intact cannot be read at the moment.
+    """
+    damaged = {}
+    for step in reversed(steps(workdir)):
+        damage = _damage(storage.join(workdir, "checkpoints"), step)
+        if damage is None:
+            return step, damaged
+        damaged[step] = damage
+    return None, damaged
+
+
 class Checkpoints:
     """Saves and restores the model, the optimizer and the iterators of the data's shards.
 
@@ -198,13 +216,7 @@ class Checkpoints:
                 number of shards.
             OSError or tf.errors.OpError: if a checkpoint that may be intact cannot be read at the moment.
         """
-        step, damaged = None, {}
-        for candidate in reversed(self.steps()):
-            damage = self._damage(candidate)
-            if damage is None:
-                step = candidate
-                break
-            damaged[candidate] = damage
+        step, damaged = newest(self._workdir)
         if step is None:
             if damaged:
                 self._report(damaged)
@@ -218,7 +230,7 @@ class Checkpoints:
         manifest = _manifest(self._directory, step)
         progress = manifest["facts"]
         best_step = progress.get("best_step")
-        best_damage = None if best_step in (None, step) else self._damage(best_step)
+        best_damage = None if best_step in (None, step) else _damage(self._directory, best_step)
         if best_damage is not None:
             progress.update(best_step=None, best_value=None)
             damaged[best_step] = best_damage
@@ -250,7 +262,7 @@ class Checkpoints:
         Raises:
             OSError or tf.errors.OpError: as for `restore`.
         """
-        damage = self._damage(step)
+        damage = _damage(self._directory, step)
         if strategy_lib.any_worker(self._strategy, damage is not None):
             self._report({step: damage})
             return False
@@ -259,20 +271,6 @@ class Checkpoints:
 
     def _path(self, step):
         return storage.join(self._directory, f"{step:08d}")
-
-    def _damage(self, step):
-        """Returns what is wrong with a checkpoint, or None; raises an error if it cannot be read just now."""
-        name = _MANIFEST
-        try:
-            for name, expected in _manifest(self._directory, step)["files"].items():
-                if storage.fingerprint(storage.join(self._path(step), name)) != expected:
-                    return f"{name} does not agree with the manifest"
-        except (*storage.ERRORS, ValueError) as error:
-            if not _is_damage(error):
-                raise
-            is_missing = isinstance(error, FileNotFoundError | tf.errors.NotFoundError)
-            return f"{name} is missing" if is_missing else " ".join(str(error).split())
-        return None
 
     def _report(self, damaged):
         if self._worker == 0:
@@ -318,6 +316,21 @@ class Checkpoints:
                 storage.remove_directory(path)
         except storage.ERRORS as error:
             logging.warning("Could not delete all of %s: %s", path, storage.reason(error))
+
+
+def _damage(directory, step):
+    """Returns what is wrong with a checkpoint, or None; raises an error if it cannot be read just now."""
+    name = _MANIFEST
+    try:
+        for name, expected in _manifest(directory, step)["files"].items():
+            if storage.fingerprint(storage.join(directory, f"{step:08d}", name)) != expected:
+                return f"{name} does not agree with the manifest"
+    except (*storage.ERRORS, ValueError) as error:
+        if not _is_damage(error):
+            raise
+        is_missing = isinstance(error, FileNotFoundError | tf.errors.NotFoundError)
+        return f"{name} is missing" if is_missing else " ".join(str(error).split())
+    return None
 
 
 def _is_damage(error):

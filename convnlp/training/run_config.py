@@ -90,10 +90,11 @@ def check_config(
     if changed and write and not steps:
         storage.write_json(path, config)
     elif changed and write:
+        step = checkpoints.newest(workdir)[0] or 0  # a damaged one is not continued from
         values = {name: [old, new] for name, (_, old, new) in changed.items()}
         for text, *_ in changed.values():
-            logging.warning("Changed from step %d on: %s", steps[-1], text)
-        history.append({"step": steps[-1], "changed": values})
+            logging.warning("Changed from step %d on: %s", step, text)
+        history.append({"step": step, "changed": values})
         storage.write_json(path, {**config, HISTORY: history})
 
 

@@ -29,8 +29,17 @@ def workdir(tmp_path):
     """A directory that holds a checkpoint of step 40."""
     run_config.check_config(tmp_path, {"seed": 1})  # no checkpoint: a mistake that can be corrected
     run_config.check_config(tmp_path, CONFIG, **RULES)
-    (tmp_path / "checkpoints" / "00000040").mkdir(parents=True)
+    checkpoint(tmp_path, 40)
     return tmp_path
+
+
+def checkpoint(workdir, step):
+    """Writes a checkpoint of no variables; returns its manifest's path."""
+    folder = workdir / "checkpoints" / f"{step:08d}"
+    folder.mkdir(parents=True)
+    manifest = folder / "manifest.json"
+    manifest.write_text(json.dumps({"step": step, "num_shards": 1, "facts": {}, "files": {}}))
+    return manifest
 
 
 def changed(**fields):
@@ -131,11 +140,17 @@ def test_another_rate_needs_the_flag_and_is_written_down(workdir):
     assert len(stored(workdir)["history"]) == 1
 
 
+def test_a_change_counts_from_the_checkpoint_that_is_continued_from(workdir):
+    checkpoint(workdir, 50).write_text("{}")  # damaged
+    run_config.check_config(workdir, changed(train__num_samples=0), **RULES)
+    assert [each["step"] for each in stored(workdir)["history"]] == [40]
+
+
 def test_the_last_change_of_some_fields_is_known(workdir):
     names = ("optimizer.learning_rate", "inputs.data.source")
     assert run_config.last_change(workdir, names) == 0
     run_config.check_config(workdir, changed(optimizer__learning_rate=0.1), requested=True, **RULES)
-    (workdir / "checkpoints" / "00000050").mkdir()
+    checkpoint(workdir, 50)
     other = changed(optimizer__learning_rate=0.1, train__num_samples=3)
     run_config.check_config(workdir, other, requested=True, **RULES)
     assert run_config.last_change(workdir, names) == 40
@@ -259,7 +274,7 @@ def test_what_is_left_to_the_data_is_as_it_was_found_in_them(tmp_path):
     (tmp_path / "config.json").write_text(
         json.dumps(run_config.with_fields(stored(tmp_path), {"train.num_samples": 7}))
     )
-    (tmp_path / "checkpoints" / "00000040").mkdir(parents=True)
+    checkpoint(tmp_path, 40)
     run_config.check_config(tmp_path, changed(train__num_samples=0), **opened)
     assert stored(tmp_path)["train"]["num_samples"] == 7
     run_config.check_config(tmp_path, changed(train__num_samples=7))
