@@ -56,7 +56,7 @@ def test_epochs_determine_the_steps(name):
 
 def test_a_preset_with_a_decoder_keeps_it():
     config = finetune_text_to_text.get_config()
-    with pytest.raises(ValueError, match=r"`model.decoder_mixer` must not be given .*that has a decoder\."):
+    with pytest.raises(ValueError, match=r"`model.decoder_mixer` must not be given .* has its own decoder;"):
         given_fields.check_model(config, {"model.dropout": 0.2, "model.decoder_mixer": "self_attention"})
 
 
@@ -167,6 +167,13 @@ def test_the_program_refuses_them_before_anything_is_read(tmp_path, source, fiel
 def test_what_a_head_alone_does_not_use(name):
     fields = {"task.text_field": "a", name: 1}
     assert given_fields.without_effect_on_a_head(finetune_classification.get_config(), fields) == [name]
+
+
+def test_a_regression_has_no_names_of_classes():
+    config, fields = finetune_classification.get_config(), {"task.label_field": "a", "task.label_names": "b"}
+    config.task.kind = "regression"
+    assert given_fields.without_effect(config, fields, "finetune") == ["task.label_names"]
+    assert given_fields.without_effect_on_a_head(config, fields) == ["task.label_names"]
 
 
 @pytest.mark.parametrize("name", ["r_drop", "margin"])

@@ -38,23 +38,24 @@ def check_model(config, fields):
     Raises:
         ValueError: names the field.
     """
-    given_ones = [name for name in fields if name.startswith("model.") and name != "model.dropout"]
-    if not config.init_from or not given_ones:
+    if not config.init_from:
         return
-    decoder = [name for name in given_ones if name.partition(".")[2] in _OF_A_DECODER]
-    for name in given_ones:
-        if name not in decoder:
-            raise ValueError(
-                f"`{name}` must not be given when `init_from` names a preset, which has its own model; an "
-                "empty init_from (--config.init_from=) trains from random weights. "
-                f"Received: {name}={fields[name]!r}, init_from={config.init_from!r}"
-            )
-    directory = preset_names.locate(config.init_from)
-    if decoder and presets.entry(directory, "config.json", "config", "num_decoder_layers"):
+    for name in fields:
+        section, _, field = name.partition(".")
+        is_of_decoder = field in _OF_A_DECODER
+        if section != "model" or field == "dropout" or (is_of_decoder and not _has_decoder(config)):
+            continue
+        what = "decoder" if is_of_decoder else "model"
         raise ValueError(
-            f"`{decoder[0]}` must not be given when `init_from` names a preset that has a decoder. "
-            f"Received: {decoder[0]}={fields[decoder[0]]!r}, init_from={config.init_from!r}"
+            f"`{name}` must not be given when `init_from` names a preset, which has its own {what}; an empty "
+            "init_from (--config.init_from=) trains from random weights. "
+            f"Received: {name}={fields[name]!r}, init_from={config.init_from!r}"
         )
+
+
+def _has_decoder(config):
+    directory = preset_names.locate(config.init_from)
+    return presets.entry(directory, "config.json", "config", "num_decoder_layers")
 
 
 def check_counts(config, fields):
@@ -129,14 +130,19 @@ def without_effect(config, fields, program):
 def _of_others_than_finetune(config, fields):
     """Returns the fields of pre-training, unless a run begins with it, and those of other tasks."""
     task = tasks.task_named(config.task.kind)
-    of_tasks = {name: name.split(".")[1] for name in fields if name.startswith("task.")}
-    found = {name for name, field in of_tasks.items() if not task.reads(field)}
+    found = _of_other_tasks(task, fields)
     if not task.reads("target_field"):
         found.add("data.target_length")
     if not config.task.unlabelled_source:
         found |= {name for name in fields if name.startswith("objective.")}
         found |= {"train.num_samples", "train.eval_batches", "data.shuffle_buffer"}
     return found
+
+
+def _of_other_tasks(task, fields):
+    """Returns the fields of `task` that this task does not read."""
+    of_tasks = {name: name.split(".")[1] for name in fields if name.startswith("task.")}
+    return {name for name, field in of_tasks.items() if not task.reads(field)}
 
 
 def _of_no_objective(names):
@@ -172,6 +178,7 @@ def without_effect_on_a_head(config, fields):
     >>> without_effect_on_a_head(finetune_classification.get_config(), fields)
     ['task.options.r_drop']
     """
-    of_task = options.options_of(tasks.task_named(config.task.kind), head=False)
-    unread = _OF_NO_HEAD + tuple(f"task.options.{name}" for name in of_task)
+    task = tasks.task_named(config.task.kind)
+    of_task = options.options_of(task, head=False)
+    unread = (*_OF_NO_HEAD, *(f"task.options.{name}" for name in of_task), *_of_other_tasks(task, fields))
     return [name for name in fields if name.startswith(unread) and name not in _OF_ALL]
