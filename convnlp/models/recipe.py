@@ -101,13 +101,14 @@ def _option(found, name):
 
 
 @contextlib.contextmanager
-def schedule(model, callbacks):
+def schedule(model, callbacks, first_epoch=0):
     """Wraps a `fit`: yields its callbacks with the recipe's schedule, and resets the rate afterwards.
 
     Args:
         model: a compiled task.
         callbacks: the argument of `fit`: a callback, a list of them or None. A callback that sets the rate
             takes precedence over the recipe's schedule.
+        first_epoch: int, the argument `initial_epoch` of `fit`. Default 0.
     """
     if not model._uses_recipe:
         yield callbacks
@@ -121,7 +122,7 @@ def schedule(model, callbacks):
     rate = model.optimizer.learning_rate
     model._peak = float(keras.ops.convert_to_numpy(rate + 0))  # float() takes no variable of a strategy
     try:
-        yield [*given, WarmupLinear(model._peak)]
+        yield [*given, WarmupLinear(model._peak, first_epoch)]
     finally:  # even if the user has interrupted it
         rate.assign(model._peak)
         model._peak = None
@@ -150,16 +151,17 @@ class WarmupLinear(keras.callbacks.Callback):
 
     Args:
         peak: float. The highest rate.
+        first_epoch: int. The epoch that the schedule begins with; a `fit` that `BackupAndRestore` resumes
+            begins with a later one. Default 0.
     """
 
-    def __init__(self, peak):
+    def __init__(self, peak, first_epoch=0):
         super().__init__()
-        self._peak = peak
-        self._first = self._epoch = None
+        self._peak, self._first = peak, first_epoch
+        self._epoch = None
 
     def on_epoch_begin(self, epoch, logs=None):
         self._epoch = epoch
-        self._first = epoch if self._first is None else self._first
 
     def on_train_batch_begin(self, batch, logs=None):
         if not self.params.get("steps"):

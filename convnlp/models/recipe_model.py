@@ -94,7 +94,8 @@ class RecipeModel(ModelPreset):
             x = arrays.batches(x, y, sample_weight, batch_size, kwargs.pop("shuffle", True))
             y = sample_weight = batch_size = validation_split = None
             kwargs["shuffle"] = False  # the data set is
-        with recipe.schedule(self, kwargs.pop("callbacks", None)) as callbacks:
+        first_epoch = kwargs.get("initial_epoch", 0)
+        with recipe.schedule(self, kwargs.pop("callbacks", None), first_epoch) as callbacks:
             return super().fit(
                 x=x,
                 y=y,

@@ -70,6 +70,26 @@ def test_fit_runs_the_schedule_over_its_steps_and_sets_the_rate_back(classifier)
     assert max(rates.rates) == np.float32(1e-3)
 
 
+def test_a_fit_that_is_resumed_goes_on_in_its_schedule(classifier, tmp_path):
+    texts, labels, rates = ["the river", "a", "the old boat", "a garden"], [0, 1, 0, 1], Rates()
+
+    def fit(*callbacks):
+        classifier.compile()
+        backup = keras.callbacks.BackupAndRestore(str(tmp_path))
+        classifier.fit(texts, labels, 2, epochs=4, callbacks=[backup, *callbacks], verbose=0)
+
+    def stop(epoch, logs):
+        if epoch:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fit(keras.callbacks.LambdaCallback(on_epoch_begin=stop))
+    fit(rates)
+    expected = [5e-4 * recipe.factor(step, 8) for step in range(2, 8)]
+    np.testing.assert_allclose(rates.rates, expected, rtol=1e-6)  # float32
+    assert int(classifier.optimizer.iterations) == 8
+
+
 def test_a_model_saved_during_fit_trains_on_from_the_peak(classifier, tmp_path):
     classifier.compile()
     path, rates = str(tmp_path / "last.keras"), Rates()
