@@ -111,22 +111,24 @@ def test_classification(folder, tmp_path, fields, message):
 
 @pytest.mark.parametrize("kind", ["classification", "regression"])
 @pytest.mark.parametrize(
-    ("pooling", "message"),
+    ("pooling", "second", "message"),
     [
-        ("paire", r"`task.pooling` must be one of auto, mean, .* Received: 'paire'$"),
+        ("paire", "", r"`task.pooling` must be one of auto, mean, .* Received: 'paire'$"),
+        ("pair", "", r"`task.second_text_field` must be given if .* Received: task.second_text_field='', "),
         (
             "pair",
+            "other",
             r"`task.pooling` must not be 'pair' for an encoder that cannot keep two texts of a row apart. "
             r"Received: task.pooling='pair', pool_size=\[1\], mixer=\['linformer'\]$",
         ),
     ],
 )
 def test_a_pooling_that_cannot_be_is_refused_before_the_data_are_read(
-    folder, tmp_path, monkeypatch, kind, pooling, message
+    folder, tmp_path, monkeypatch, kind, pooling, second, message
 ):
     monkeypatch.setattr(data, "read_sources", lambda *_: pytest.fail("the data are read"))
     fields = {"data_source": "good", "data_validation_split": "train", "task_kind": kind}
-    fields |= {"model_mixer": "linformer", "task_pooling": pooling}
+    fields |= {"model_mixer": "linformer", "task_pooling": pooling, "task_second_text_field": second}
     with pytest.raises(ValueError, match=message):
         run(finetune, finetune_classification.get_config(), folder, tmp_path / "run", **fields)
 

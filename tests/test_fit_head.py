@@ -236,9 +236,10 @@ def test_texts_that_the_encoder_mixes_are_refused_before_the_data_are_read(tmp_p
     backbone = Seq2SeqBackbone(tokenizer.vocabulary_size(), mixer="linformer", **sizes)
     for part in (backbone, tokenizer):
         part.save_to_preset(str(tmp_path / "preset"))
+    fields = {"task.pooling": "pair", "task.second_text_field": "other"}
     message = r"`task.pooling` must not be 'pair' for .*task.pooling='pair', .*mixer=\['linformer'\]$"
     with pytest.raises(ValueError, match=message):
-        run(tmp_path, tmp_path / "run", **{"task.pooling": "pair"})  # there is no reviews.jsonl
+        run(tmp_path, tmp_path / "run", **fields)  # there is no reviews.jsonl
 
 
 def test_a_pooling_that_cannot_be_fitted_is_refused_before_the_data_are_read(tmp_path):

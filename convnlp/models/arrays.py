@@ -95,6 +95,14 @@ def are_columns(x):
     return isinstance(x, (list, np.ndarray)) or tf.is_tensor(x)
 
 
+def are_single(x):
+    """Returns whether x is one list, array or tensor, or a data set whose examples are one tensor each."""
+    if isinstance(x, tf.data.Dataset):
+        spec = x.element_spec
+        return isinstance(spec[0] if isinstance(spec, tuple) else spec, tf.TensorSpec)
+    return isinstance(x, (list, np.ndarray)) or tf.is_tensor(x)
+
+
 def split(data, validation_split):
     """Returns (columns to train on, columns to validate on, their last entries), as Keras splits arrays.
 

@@ -6,7 +6,7 @@ from keras import ops
 from convnlp.layers.learned_pooling import AttentionPooling, ClassAttention
 from convnlp.layers.pair_segments import PairSegments
 from convnlp.layers.token_pooling import TextPooling
-from convnlp.models import arguments, presets
+from convnlp.models import arguments, arrays, presets
 from convnlp.models.recipe_model import RecipeModel
 from convnlp.models.seq2seq_backbone import Seq2SeqBackbone
 from convnlp.models.text_classifier_preprocessor import TextClassifierPreprocessor
@@ -68,9 +68,11 @@ class PooledEncoder(RecipeModel):
         backbone: `Seq2SeqBackbone` without a decoder.
         preprocessor: a `TextClassifierPreprocessor`, or None.
         pools_layers: bool. Whether the model uses `pool_layers`.
+        pooling: str, what the model passes to `pooled`; None if it has no choice of it.
     """
 
     pools_layers = False
+    pooling = None
     backbone_cls = Seq2SeqBackbone
     preprocessor_cls = TextClassifierPreprocessor
 
@@ -97,6 +99,14 @@ class PooledEncoder(RecipeModel):
         if pooling == "class_attention":
             sizes = self.backbone.num_heads, self.backbone.intermediate_dim
             self.learned_pooling = ClassAttention(*sizes, name=pooling)
+
+    def _check_form(self, x=None, name="x"):
+        """Raises ValueError for single texts if the model compares two."""
+        if self.pooling == "pair" and self.preprocessor is not None and arrays.are_single(x):
+            raise ValueError(
+                f"`{name}` must be a tuple of two columns for a model that compares two texts. "
+                f"Received: {x!r:.100}"
+            )
 
     def pool(self, inputs):
         """Returns mean and maximum of the encoder's output over the tokens, float32 [B,D] each.

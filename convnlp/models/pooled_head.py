@@ -53,6 +53,7 @@ class PooledHead(PooledEncoder, keras_nlp.models.Task):
         x = arrays.of_tables(x)
         if arrays.is_empty(x):
             return np.zeros([0, self.head.units], "float32")
+        self._check_form(x)
         given_data.check(self, x)
         return super().predict(x=x, batch_size=batch_size, **kwargs)
 

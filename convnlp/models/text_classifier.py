@@ -156,6 +156,7 @@ class TextClassifier(PooledEncoder, keras_nlp.models.TextClassifier):
         x = arrays.of_tables(x)
         if arrays.is_empty(x):
             return np.zeros([0, self.num_classes], "float32")
+        self._check_form(x)
         given_data.check(self, x)
         return super().predict(x=x, batch_size=batch_size, **kwargs)
 

@@ -31,9 +31,14 @@ def chosen_pooling(pooling, encoder, num_texts):
     return "pair" if num_texts == 2 and is_local else "mean_max"
 
 
-def _require_known(pooling):
+def _check_pooling(pooling, num_texts):
     if pooling not in ("auto", *POOLING):
         raise ValueError(f"`task.pooling` must be one of auto, {', '.join(POOLING)}. Received: {pooling!r}")
+    if pooling == "pair" and num_texts != 2:
+        raise ValueError(
+            "`task.second_text_field` must be given if `task.pooling` is 'pair', which compares two texts. "
+            "Received: task.second_text_field='', task.pooling='pair'"
+        )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -62,11 +67,11 @@ class PooledHeadTask(Task):
 
     def __post_init__(self):
         super().__post_init__()
-        _require_known(self.pooling)
+        _check_pooling(self.pooling, len(self.text_fields))
 
     @classmethod
     def check_backbone(cls, config, backbone):
-        _require_known(config.task.pooling)
+        _check_pooling(config.task.pooling, 2 if config.task.second_text_field else 1)
         if config.task.pooling != "auto":
             require_pooling("task.pooling", config.task.pooling, backbone.reading_stack)
 

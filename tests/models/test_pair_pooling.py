@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from convnlp.layers import MIXERS
-from convnlp.models import Seq2SeqBackbone, TextClassifier, TextClassifierPreprocessor
+from convnlp.models import Seq2SeqBackbone, TextClassifier, TextClassifierPreprocessor, TextRegressor
 
 FIRST, SECOND = [7, 8, 9, 10, 1], [11, 12, 1]
 APART = [name for name, mixer in MIXERS.items() if mixer.supports_packing]
@@ -63,6 +63,26 @@ def test_one_text_has_no_second_vector():
     u = vector(classifier, FIRST)
     pooled = classifier.pooled(row(FIRST), "pair").numpy()[0]
     np.testing.assert_allclose(pooled, np.concatenate([u, 0 * u, np.abs(u), 0 * u]), rtol=1e-4, atol=1e-5)
+
+
+def test_single_texts_are_refused(tokenizer):
+    backbone = Seq2SeqBackbone(tokenizer.vocabulary_size(), 1, 2, 16, 32, num_decoder_layers=0)
+    preprocessor, texts = TextClassifierPreprocessor(tokenizer, 16), ["a river", "the boat"]
+    classifier = TextClassifier(backbone, 2, preprocessor, pooling="pair", compile=True)
+    regressor = TextRegressor(backbone, preprocessor, pooling="pair")
+    pairs, y, slices = (texts, texts), [0, 1], tf.data.Dataset.from_tensor_slices
+    for call in (
+        lambda: classifier.fit(texts, y),
+        lambda: classifier.fit(slices((texts, y)).batch(2)),
+        lambda: classifier.fit(pairs, y, validation_data=(texts, y)),
+        lambda: classifier.evaluate(np.array(texts), y),
+        lambda: classifier.predict(texts),
+        lambda: regressor.predict(slices(texts).batch(2)),
+    ):
+        with pytest.raises(ValueError, match="must be a tuple of two columns for a model that compares two"):
+            call()
+    for data in (pairs, slices((pairs, y)), slices((classifier.preprocessor(x=pairs), y))):
+        classifier._check_form(data)
 
 
 @pytest.mark.parametrize("mixer", TOGETHER)

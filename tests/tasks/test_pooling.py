@@ -48,3 +48,11 @@ def test_a_single_text_has_nothing_to_be_compared_with():
 @pytest.mark.parametrize("pooling", ["mean", "pair", "attention"])
 def test_what_is_asked_for_is_taken(pooling):
     assert chosen_pooling(pooling, encoder("dynamic_conv"), num_texts=2) == pooling
+
+
+def test_a_task_that_compares_needs_two_texts():
+    label = Label(names=("no", "yes"))
+    with pytest.raises(
+        ValueError, match=r"`task.second_text_field` must be given if `task.pooling` is 'pair'"
+    ):
+        Classification(tokenizer=None, label=label, sequence_length=16, pooling="pair")
