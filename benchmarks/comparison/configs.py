@@ -2,7 +2,7 @@
 
 from benchmarks.comparison.variants import Variant
 from convnlp.configs import finetune_classification, pretrain_encoder
-from convnlp.models import LAYOUTS, SIZES
+from convnlp.models import SIZES
 from convnlp.objectives import span_corruption
 
 STEPS_PER_CALL = 10
@@ -70,58 +70,10 @@ def finetune_config(plan, mixer, data, learning_rate, seed=0, preset=""):
     config.data.input_length = data.length
     config.data.group_by_length = False
     config.task.num_epochs = 0.0
-    _SET_TASK[data.kind](config, plan, data, variant.fields.get("task", {}))
+    data.task_kind.set_task(config, plan, data, variant.fields.get("task", {}))
     config.optimizer.learning_rate = learning_rate
     config.train.batch_size = plan.batch_size
     return config
-
-
-def _set_classification(config, plan, data, fields):
-    del plan
-    for name in ("label_names", "text_field", "second_text_field", "label_field"):
-        config.task[name] = getattr(data, name)
-    config.task.options.ngram_buckets = 0  # the mixer is the only variable
-    config.task.pooling = "mean_max"
-    config.task.update(fields)
-
-
-def _set_question_answering(config, plan, data, fields):
-    """Sets the fields of question answering.
-
-    Where a classifier pools a pair of texts, this task uses a summary of the question. So
-    `task.pooling=pair` adds that summary, as in `configs/finetune_squad.py`; without it, only the mixer
-    relates the two texts. Head dropout is the same as in that config.
-    """
-    del plan
-    config.task.kind = data.kind
-    config.task.question_field, config.task.context_field = data.text_field, data.second_text_field
-    config.task.answers_field = data.label_field
-    config.task.head_dropout = 0.1
-    config.task.options.question_summary = fields.get("pooling") == "pair"
-
-
-def _set_text_to_text(config, plan, data, fields):
-    """Adds a decoder that is as deep as the encoder.
-
-    It uses the encoder's kernels, so with fewer layers it would not see far enough back. Training rows hold
-    several examples, as in `configs/finetune_cogs.py`.
-    """
-    config.task.kind = data.kind
-    config.task.pack = True
-    config.task.input_field, config.task.target_field = data.text_field, data.label_field
-    config.task.second_text_field = data.second_text_field
-    config.data.target_length = data.target_length
-    config.model.num_decoder_layers = SIZES[plan.size]["num_decoder_layers"]
-    if config.model.mixer in LAYOUTS:  # a decoder added to an encoder would get its mixers
-        config.model.decoder_mixer = LAYOUTS[config.model.mixer][1]
-    config.task.update(fields)
-
-
-_SET_TASK = {
-    "classification": _set_classification,
-    "text_to_text": _set_text_to_text,
-    "question_answering": _set_question_answering,
-}
 
 
 def _set_model(model, plan, mixer, with_options=True):

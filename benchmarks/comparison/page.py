@@ -9,6 +9,7 @@ from benchmarks.comparison import rank_plot, summary_page
 from benchmarks.comparison.cells import file_name
 from benchmarks.comparison.intervals import Interval
 from benchmarks.comparison.plots import STARTS, plots
+from benchmarks.comparison.task_kinds import KINDS
 from benchmarks.figures import plt
 
 _STYLE = """\
@@ -74,17 +75,12 @@ def notes(plan):
         + (f", by the {judge}" if len(grid) > 1 else "")
         for what, grid, judge in rates
     )
-    model, score, best = "encoder alone", "test accuracies", "validation accuracy"
-    if plan["data"]["kind"] == "text_to_text":
-        model = "encoder and decoder; the decoder is not pre-trained"
-        score, best = "exact matches of greedy decoding on test data", "validation loss"
-    if plan["data"]["kind"] == "question_answering":
-        score, best = "exact matches on test data", "share of validation questions with the right span"
+    kind = KINDS[plan["data"]["kind"]]
     return [
-        f"Every mixer has the same skeleton (size {plan['size']}, {model}, {plan['data']['length']} "
+        f"Every mixer has the same skeleton (size {plan['size']}, {kind.model}, {plan['data']['length']} "
         f"tokens), data, seeds and budget: {amount} of {plan['batch_size']} texts for each fine-tuning, and "
-        f"{pretraining}. The step of the best {best} counts; {chosen}.",
-        f"Scores are {score} in per cent: the mean over seeds ± the half-width of its 95% interval "
+        f"{pretraining}. The step of the best {kind.best} counts; {chosen}.",
+        f"Scores are {kind.score} in per cent: the mean over seeds ± the half-width of its 95% interval "
         "by Student's t. It shows what another seed of fine-tuning would change, not another test set or "
         "another pre-training. The gain is paired by seed.",
         "Multiply-adds are those of one text of full length by `cost()`, without the head; tokens/s and "

@@ -114,20 +114,12 @@ class Plan:
         _check_budget("budget", self.budget)
         _check_positive("amount", self.amount)
         _check_rates("learning_rates", self.learning_rates)
-        if self.budget == "seconds" and not self.data.is_classification:
+        if self.budget == "seconds" and not self.data.task_kind.is_measured:
             raise ValueError(
                 "`--budget` must not be seconds for a task whose answer is a text. Received: 'seconds'"
             )
-        if self.data.is_text_to_text:
-            self._check_writers()
-
-    def _check_writers(self):
         for mixer in self.mixers:
-            if not Variant.parse(mixer).can_write():
-                raise ValueError(
-                    "`--mixers` must be able to decode, and to keep several examples in a row apart, "
-                    f"for a task whose answer is a text. Received: {mixer!r}"
-                )
+            self.data.task_kind.check_mixer(mixer)
 
     @property
     def starts(self):
@@ -163,8 +155,7 @@ class Plan:
         shape = {"length": self.data.length, "batch_size": self.batch_size}
         measure = Cell("measure", {**model, **shape})
         pretraining = self._pretraining_cells(pretrained)
-        # Only classifiers can be measured.
-        cells = [*([measure] if self.data.is_classification else []), *pretraining]
+        cells = [*([measure] if self.data.task_kind.is_measured else []), *pretraining]
         budget = {"batch_size": self.batch_size, **_budget(self.budget, measure)}
         rates = {}  # per start, the settings that determine the rate
         for start in self.starts:

@@ -2,7 +2,8 @@
 
 import dataclasses
 
-KINDS = ("classification", "text_to_text", "question_answering")
+from benchmarks.comparison.task_kinds import KINDS
+
 _NLI = ("entailment", "neutral", "contradiction")
 _PAIR = {"folder": "pairs", "text_field": "text_a", "second_text_field": "text_b"}
 _TEXT_TO_TEXT = {
@@ -81,7 +82,7 @@ class Data:
         second_text_field: str, the field of the second text of a pair, or of the text that answers a
             question; "" for none.
         validation_source: str, the source of `validation_split`; "" for `source`.
-        kind: str, one of `KINDS`.
+        kind: str, one of `benchmarks.comparison.task_kinds.KINDS`.
         target_length: int, tokens of a text to be written.
     """
 
@@ -96,27 +97,18 @@ class Data:
     label_field: str = "label"
     second_text_field: str = ""
     validation_source: str = ""
-    kind: str = KINDS[0]
+    kind: str = "classification"
     target_length: int = 0
 
     @property
-    def is_text_to_text(self):
-        """Whether the answer is a text to be written."""
-        return self.kind == "text_to_text"
-
-    @property
-    def is_classification(self):
-        """Whether the answer is a class."""
-        return self.kind == KINDS[0]
+    def task_kind(self):
+        """The `TaskKind` that `kind` names."""
+        return KINDS[self.kind]
 
     def settings(self):
         """Returns what affects a result: the fields, without those of the other kinds."""
         fields = dataclasses.asdict(self)
-        if self.is_classification:
-            del fields["kind"]
-        if not self.is_text_to_text:
-            del fields["target_length"]
-        return fields
+        return {name: value for name, value in fields.items() if name not in self.task_kind.left_out}
 
 
 def named_task(name):

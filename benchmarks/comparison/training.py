@@ -23,12 +23,6 @@ from convnlp.tasks import TASKS
 from convnlp.training.finite import NonFiniteError
 
 PRETRAIN_EVALUATIONS, FINETUNE_EVALUATIONS = 20, 10  # points of a learning curve
-# Per kind of task: the metric reported as "accuracy", and the metric of the learning curve.
-_METRICS = {
-    "classification": ("accuracy", "accuracy"),
-    "text_to_text": ("exact_match", "token_accuracy"),
-    "question_answering": ("squad_exact_match", "span_accuracy"),
-}
 
 
 def pretrain_trial(plan, cell, workdir):
@@ -89,15 +83,14 @@ def finetuned(plan, cell, workdir):
     """
     rate, directory = _rate(cell, workdir), cell.directory(workdir)
     results = _finetune(plan, cell, workdir, rate)
-    metric, points = _METRICS[plan.data.kind]
+    kind = plan.data.task_kind
     return {
         "learning_rate": rate,
         "steps": results["step"],
         "tokens": results["tokens"],
-        "accuracy": results["test"][metric],
-        "validation_accuracy": results["validation"][metric],
-        **({"f1": results["test"]["squad_f1"]} if "squad_f1" in results["test"] else {}),
-        "curve": curve(directory, f"valid/{points}"),
+        **{score: results["test"][metric] for score, metric in kind.metrics.items()},
+        "validation_accuracy": results["validation"][kind.metrics["accuracy"]],
+        "curve": curve(directory, f"valid/{kind.curve}"),
         **hits.of_preset(plan, str(directory / "preset"), results["dtype"]),
     }
 

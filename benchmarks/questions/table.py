@@ -59,7 +59,7 @@ def _plan(question, amount, task, seeds, folders):
     """Returns the `Plan` of a task, for most questions; arguments as for `Question.plan`."""
     data = _data(task)
     trial = PAIR_TRIAL if data.second_text_field else TEXT_TRIAL
-    trial = task if data.is_text_to_text else trial
+    trial = task if data.task_kind.chooses_own_rate else trial
     return Plan(
         mixers=question.rows,
         seeds=seeds,

@@ -83,7 +83,7 @@ def budgets(plans, find):
     """
     mixers, lines = plans[0][2].mixers, []
     for tokens, task, plan in plans:
-        runs = {mixer: runs_of(plan, mixer, find).get("pretrained", {}) for mixer in mixers}
+        runs = {mixer: _pretrained(plan, mixer, find) for mixer in mixers}
         if not any(runs.values()):
             continue
         convolutions = [mixer for mixer in CONVOLUTIONS if runs.get(mixer)]
@@ -105,6 +105,10 @@ def budgets(plans, find):
     return pages.table(header, lines)
 
 
+def _pretrained(plan, mixer, find):
+    return runs_of(plan, mixer, find).get("pretrained", {})
+
+
 def _validation(by_seed):
     return float(np.mean([run["validation_accuracy"] for run in by_seed.values()]))
 
@@ -119,10 +123,7 @@ def differences(plans, find):
     Returns:
         str, "" if no two can be compared.
     """
-    runs = {
-        task: {mixer: runs_of(plan, mixer, find).get("pretrained", {}) for mixer in plan.mixers}
-        for _, task, plan in plans
-    }
+    runs = {task: {mixer: _pretrained(plan, mixer, find) for mixer in plan.mixers} for _, task, plan in plans}
     told = [found for found in runs.values() if found[BASELINE]]
 
     def line(mixer):
@@ -150,9 +151,9 @@ def pairs(plans, find, convolution="dynamic_conv"):
     """
     mixers = plans[0][2].mixers
     columns = [
-        (column, name, scores, {mixer: runs_of(plan, mixer, find).get("pretrained", {}) for mixer in mixers})
+        (f"{task}{end}", name, scores, {mixer: _pretrained(plan, mixer, find) for mixer in mixers})
         for _, task, plan in plans
-        for column, name, scores in _scores(task, plan)
+        for end, name, scores in plan.data.task_kind.columns
     ]
     lines = [[mixer, *(accuracy(runs[mixer], name) for _, name, _, runs in columns)] for mixer in mixers]
     parts = [pages.table(["pre-trained, test accuracy", *(column for column, *_ in columns)], lines)]
@@ -167,13 +168,6 @@ def pairs(plans, find, convolution="dynamic_conv"):
         if any(any(line[1:]) for line in lines):
             parts.append(pages.table([title, *(column for column, *_ in told)], lines))
     return "\n\n".join(parts)
-
-
-def _scores(task, plan):
-    """Returns a list of (column, key of the mean score, key of each example's scores) for a task."""
-    if plan.data.kind == "question_answering":
-        return [(f"{task}, F1", "f1", "f1s"), (f"{task}, exact match", "accuracy", "hits")]
-    return [(task, "accuracy", "hits")]
 
 
 def _more(runs, mixer, convolution, scores):
@@ -207,7 +201,7 @@ def variants(plans, find, costs):
     mixers, lines = plans[0][2].mixers, []
     for mixer in mixers:
         cost, of_long = costs[mixer].values()
-        runs = [runs_of(plan, mixer, find).get("pretrained", {}) for _, _, plan in plans]
+        runs = [_pretrained(plan, mixer, find) for _, _, plan in plans]
         trials = [trial["score"] for trial in trials_of(plans[0][2], mixer, find) if trial]
         pretraining = pretraining_of(plans[0][2], mixer, find)
         lines.append(

@@ -46,7 +46,7 @@ def test_logical_forms_are_written():
     data = named_task("cogs")
     assert data.source == "jsonl:{data_dir}/seq2seq/cogs.{split}.jsonl.gz"
     assert (data.text_field, data.label_field, data.target_length) == ("inputs", "targets", 256)
-    assert data.is_text_to_text
+    assert data.kind == "text_to_text"
 
 
 def test_questions_are_answered_from_their_context():
@@ -54,8 +54,7 @@ def test_questions_are_answered_from_their_context():
     assert data.source == data.test_source == "jsonl:{data_dir}/qa/squad_v1.{split}.jsonl.gz"
     assert (data.split, data.validation_split, data.test_split) == ("train", "valid", "test")
     assert (data.text_field, data.second_text_field, data.label_field) == ("question", "context", "answers")
-    assert not data.is_classification
-    assert not data.is_text_to_text
+    assert data.kind == "question_answering"
 
 
 def test_settings_of_a_classification_name_nothing_of_other_kinds():
