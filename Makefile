@@ -88,7 +88,7 @@ bench: setup $(VENV)/.ready-bench
 	for program in $(BENCHMARKS); do \
 		$(RUN) -m benchmarks.$$program --short --json=runs/bench/$$program.json || exit 1; \
 	done
-	$(RUN) -m benchmarks.report --json_dir=runs/bench --output_dir=runs/bench
+	$(RUN) -m benchmarks.report --json_dir=runs/bench --docs_dir=runs/bench
 
 # One small step, to see that it works; docs/tpu.md has the command of the page.
 bench-tpu: .venv-tpu/.ready

@@ -19,9 +19,10 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 
 from absl import flags
 
-from benchmarks import machine
+from benchmarks import machine, pages
 from benchmarks.judging import minimal_pairs, page
 from benchmarks.judging.store import Store
+from benchmarks.shared_flags import define_output
 from convnlp import programs
 
 _PUBLISHED = ("ngram", "lstm", "txl", "gpt2")
@@ -34,7 +35,7 @@ def define_flags():
     flags.DEFINE_string("published", "", "BLiMP's models_summary.jsonl, for the columns of its models.")
     flags.DEFINE_integer("num_pairs", 1000, "Largest number of pairs per paradigm.", lower_bound=1)
     flags.DEFINE_integer("threads", 2, "Threads of TensorFlow.", lower_bound=1)
-    flags.DEFINE_string("docs_dir", "", "Directory of blimp.json and paper.md.")
+    define_output("docs_dir", "Directory of blimp.json and paper.md.")
 
 
 def main(_):
@@ -44,8 +45,8 @@ def main(_):
     machine.use_threads(args.threads)
     models = located(args.presets)
     docs = pathlib.Path(args.docs_dir) if args.docs_dir else None
-    if docs and not page.has_place(docs / "paper.md"):
-        raise ValueError(f"`--docs_dir` must hold paper.md with {page.BEGIN!r}. Received: {args.docs_dir}")
+    if docs:
+        pages.require_marks("docs_dir", docs / "paper.md", page.BEGIN)
     loaded = {label: _loaded(directory) for label, directory in models.items()}  # before any is scored
     store = Store(docs and docs / "blimp.json")
     if args.published:

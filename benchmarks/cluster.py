@@ -31,7 +31,8 @@ from distributed.diagnostics.plugin import SchedulerPlugin
 
 from benchmarks import bulk_lines, machine
 from benchmarks.exported import export_classifier
-from convnlp import programs
+from benchmarks.shared_flags import check_json, define_output
+from convnlp import outputs, programs
 from convnlp.launching.worker import ending_with_us
 
 SIZE = {"num_layers": 1, "hidden_dim": 8, "intermediate_dim": 8, "num_heads": 1}
@@ -55,7 +56,7 @@ def define_flags():
     flags.DEFINE_integer("num_kills", 1, "Number of workers to kill, one after the other.", lower_bound=0)
     flags.DEFINE_integer("shard_size", 10_000, "Lines per shard.", lower_bound=1)
     flags.DEFINE_integer("seed", 0, "Decides which worker is killed, and when.")
-    flags.DEFINE_string("json", None, "File to write the result to.")
+    define_output("json", "File to write the result to.")
 
 
 class Ledger(SchedulerPlugin):
@@ -197,11 +198,10 @@ def main(_):
     """Writes the lines, predicts, and checks each line."""
     args = flags.FLAGS
     folder = pathlib.Path(args.workdir).absolute()
+    check_json(args.json)
     if folder.exists() and any(folder.iterdir()):
         raise ValueError(f"`--workdir` must be new or empty. Received: {args.workdir!r}")
     folder.mkdir(parents=True, exist_ok=True)
-    if args.json:
-        pathlib.Path(args.json).absolute().parent.mkdir(parents=True, exist_ok=True)
     lines = bulk_lines.Lines(args.num_lines)
     lines.write(folder)
     model = export_classifier("lightweight_conv", SIZE, LENGTH, folder)
@@ -214,10 +214,8 @@ def main(_):
     outcome = {"lines": len(lines), "workers": args.num_workers, **outcome, "found": found, **versions}
     print(json.dumps(outcome, indent=1))
     if args.json:
-        pathlib.Path(args.json).write_text(
-            json.dumps({"machine": machine.describe(1), **outcome, "problems": problems}, indent=1) + "\n",
-            encoding="utf-8",
-        )
+        found = {"machine": machine.describe(1), **outcome, "problems": problems}
+        outputs.write_file(args.json, f"{json.dumps(found, indent=1)}\n".encode())
     for problem in problems:
         print(f"problem: {problem}")
     sys.exit(bool(problems))

@@ -3,7 +3,7 @@ r"""Which mixer for this data? Compares mixers in the same skeleton with the sam
     python -m benchmarks.compare --workdir=DIR --data_dir=DATA --tasks=trec6,sst2 \
         --mixers=dynamic_conv,fourier --budget=steps --amount=600 \
         --pretrain_source='jsonl:DATA/pretrain/*.{split}.jsonl.gz' \
-        --pretrain_budget=tokens --pretrain_amount=10e6 --seeds=3
+        --pretrain_budget=tokens --pretrain_amount=10e6 --seeds=0,1,2
 
 `--mixers=lightweight_conv,lightweight_conv:num_heads=2,synthesizer:modes=dense+random` gives variants of a
 mixer rows of their own; `dynamic_conv:model.kernel_size=3+5+7+9` and `dynamic_conv:task.pooling=pair` set
@@ -39,6 +39,7 @@ from absl import flags
 from benchmarks import machine, pages
 from benchmarks.comparison import cells, page, plan, results, runner, summary, summary_page, tasks
 from benchmarks.comparison.variants import Variant
+from benchmarks.shared_flags import define_output, read_seeds
 from convnlp import programs
 from convnlp.layers import MIXERS
 from convnlp.training.storage import write_json
@@ -52,7 +53,7 @@ def define_flags():
         [],
         "Mixers or layouts; a+b names one per layer, a:OPTION=VALUE sets options. Default: all mixers.",
     )
-    flags.DEFINE_integer("seeds", 3, "Fine-tunings per mixer and start: seeds 0, 1, ...", lower_bound=1)
+    flags.DEFINE_list("seeds", ["0", "1", "2"], "Seeds of the fine-tunings of each mixer and start.")
     flags.DEFINE_enum("budget", "steps", plan.BUDGETS, "What is the same for every mixer.")
     flags.DEFINE_float("amount", 600, "Amount of the budget for each fine-tuning.")
     flags.DEFINE_string("pretrain_source", "", "Raw text to pre-train on. Default: no pre-training.")
@@ -86,7 +87,7 @@ def define_flags():
     flags.DEFINE_multi_enum(
         "kinds", list(cells.KINDS), cells.KINDS, "Kinds of cells to compute; may be given several times."
     )
-    flags.DEFINE_string("docs_page", "", "Page with the marks of --tasks, to write table and plots into.")
+    define_output("docs_page", "Page with the marks of --tasks, to write table and plots into.")
 
 
 def data_of(args):
@@ -141,7 +142,7 @@ def plans_of(args, tokenizer):
     return {
         name: plan.Plan(
             mixers=mixers,
-            seeds=tuple(range(args.seeds)),
+            seeds=read_seeds(args.seeds),
             data=data,
             tokenizer=tokenizer,
             size=args.size,

@@ -23,6 +23,7 @@ from absl import flags
 from benchmarks import pages, program
 from benchmarks.goals import goal
 from benchmarks.rows import Row, number
+from benchmarks.shared_flags import define_output
 from benchmarks.timing import interleaved
 from convnlp.data import Source
 from convnlp.export import preset
@@ -62,7 +63,7 @@ def define_flags():
         required=True,
     )
     flags.DEFINE_string("split", "test", "Split on which accuracies are computed.")
-    flags.DEFINE_string("docs_page", None, "Page whose generated part to write.")
+    define_output("docs_page", "Page whose generated part to write.")
 
 
 FULL = Settings()

@@ -34,8 +34,8 @@ from absl import flags
 
 from benchmarks import machine, pages, tiny_run
 from benchmarks.distributing import processes
-from benchmarks.number_flags import numbers
-from convnlp import programs
+from benchmarks.shared_flags import check_json, define_output, numbers
+from convnlp import outputs, programs
 from convnlp.launching.worker import ending_with_us
 
 KINDS = {
@@ -57,8 +57,8 @@ def define_flags():
     flags.DEFINE_list("num_workers", ["2", "3", "4"], "Numbers of processes.")
     flags.DEFINE_integer("num_faults", 30, "Total number of faults.", lower_bound=1)
     flags.DEFINE_integer("seed", 0, "Decides kinds, workers and steps.")
-    flags.DEFINE_string("json", None, "File to write the machine and the faults to.")
-    flags.DEFINE_string("docs_page", None, "Page whose generated part to write.")
+    define_output("json", "File to write the machine and the faults to.")
+    define_output("docs_page", "Page whose generated part to write.")
 
 
 @dataclasses.dataclass
@@ -281,8 +281,7 @@ def main(_):
     counts = numbers("num_workers", args.num_workers, least=1)
     if args.docs_page:
         pages.require_marks("docs_page", pathlib.Path(args.docs_page), BEGIN)
-    if args.json:
-        pathlib.Path(args.json).absolute().parent.mkdir(parents=True, exist_ok=True)
+    check_json(args.json)
     folder = pathlib.Path(args.workdir)
     folder.mkdir(parents=True, exist_ok=True)
     finished = []
@@ -294,9 +293,8 @@ def main(_):
     print(f"{table(finished)}\n\n{survived} of {len(finished)} faults were named and survived bit for bit")
     if args.json:
         rows = [{**dataclasses.asdict(fault), "survived": fault.is_survived()} for fault in finished]
-        pathlib.Path(args.json).write_text(
-            json.dumps({"machine": machine.describe(1), "faults": rows}, indent=2) + "\n", encoding="utf-8"
-        )
+        found = {"machine": machine.describe(1), "faults": rows}
+        outputs.write_file(args.json, f"{json.dumps(found, indent=2)}\n".encode())
     if args.docs_page:
         pages.replace_generated(pathlib.Path(args.docs_page), BEGIN, table(finished))
 

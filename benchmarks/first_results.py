@@ -1,6 +1,6 @@
 r"""The scores of the shipped preset and of linear models on complete test sets: docs/first_results.md.
 
-    python -m benchmarks.first_results --data_dir=DATA --workdir=DIR
+    python -m benchmarks.first_results --data_dir=DATA --workdir=DIR --docs_dir=docs
 
 DATA holds classification/NAME.{train,valid,test}.jsonl.gz with "text" and "label". Fine-tuning uses the
 default recipe of `convnlp finetune`; only the seed is set. The peers choose their penalty by
@@ -17,10 +17,10 @@ import pathlib
 from absl import flags
 
 from benchmarks import pages
-from benchmarks.number_flags import numbers
 from benchmarks.scoring import minilm, page, peers
 from benchmarks.scoring.ours import PRESET, Runs
 from benchmarks.scoring.sets import ALL_SETS, SETS
+from benchmarks.shared_flags import define_output, read_seeds
 from convnlp import programs
 from convnlp.models import preset_checks, preset_names
 
@@ -47,7 +47,7 @@ def define_flags():
     flags.DEFINE_list("seeds", ["0", "1", "2", "3", "4"], "Seeds of fine-tuning; other models use the first.")
     flags.DEFINE_string("minilm", None, f"Directory with {' and '.join(minilm.FILES)}, for `minilm`.")
     flags.DEFINE_string("control", None, "Preset for `control`, such as one with attention.")
-    flags.DEFINE_string("docs_dir", "docs", "Directory of first_results.json and first_results.md.")
+    define_output("docs_dir", "Directory of first_results.json and first_results.md.", required=True)
 
 
 def main(argv):
@@ -55,7 +55,7 @@ def main(argv):
     del argv
     args = flags.FLAGS
     check(args.sets, args.models, args.data_dir, args.minilm, args.control)
-    numbers("seeds", args.seeds, least=0)
+    every_seed = [str(seed) for seed in read_seeds(args.seeds)]  # keys of JSON
     text = pathlib.Path(args.docs_dir, "first_results.md")
     pages.require_marks("docs_dir", text, page.BEGIN)
     runs = Runs(pathlib.Path(args.data_dir), pathlib.Path(args.workdir), args.control)
@@ -65,7 +65,7 @@ def main(argv):
     )
     for name in args.sets:
         for model in args.models:
-            for seed in args.seeds if model in WITH_SEEDS else args.seeds[:1]:
+            for seed in every_seed if model in WITH_SEEDS else every_seed[:1]:
                 done = found["cells"].setdefault(name, {}).setdefault(model, {})
                 if seed in done or (model in WITH_OTHER_TEXTS and not ALL_SETS[name].is_part):
                     continue

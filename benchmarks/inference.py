@@ -33,9 +33,9 @@ from benchmarks import machine, pages
 from benchmarks.inferring import asks, builds, comparisons, measuring, model, page
 from benchmarks.inferring.pieces import VOCABULARY, Pieces
 from benchmarks.inferring.variants import MINILM, VARIANTS, chosen
-from benchmarks.number_flags import numbers
 from benchmarks.rows import HEADER, line
 from benchmarks.scoring import minilm
+from benchmarks.shared_flags import check_json, define_output, numbers
 from convnlp import programs
 from convnlp.data import Source
 from convnlp.export.lite import calibration
@@ -49,8 +49,8 @@ PACKAGES = ("onnxruntime", "openvino", "nncf", "ai_edge_litert")
 def define_flags():
     """Defines the flags; not on import, so that programs can be imported side by side."""
     flags.DEFINE_string("workdir", None, "Directory for the files of all forms.", required=True)
-    flags.DEFINE_string("json", None, "File to write all results to.")
-    flags.DEFINE_string("docs_dir", "", "Directory of --page and its .json.")
+    define_output("json", "File to write all results to.")
+    define_output("docs_dir", "Directory of --page and its .json.")
     flags.DEFINE_string("page", "inference.md", "File in --docs_dir with the marks of the generated part.")
     flags.DEFINE_enum("size", "mini", SIZES, "Size of the model.")
     flags.DEFINE_list("mixers", list(model.MIXINGS), f"Mixers, of {', '.join(model.MIXINGS)}.")
@@ -115,6 +115,7 @@ def checked(args):
             raise ValueError(f"`mixers` must be among {', '.join(model.MIXINGS)}. Received: {mixer!r}")
     if args.docs_dir:
         pages.require_marks("docs_dir", pathlib.Path(args.docs_dir, args.page), page.BEGIN)
+    check_json(args.json)
     variants = chosen(args.variants)
     if args.minilm is not None:
         for file in minilm.FILES:

@@ -19,7 +19,7 @@ from absl import flags
 
 from benchmarks import goals, machine
 from benchmarks.inferring import asks, comparisons, microkernels, multiply_adds
-from benchmarks.number_flags import numbers
+from benchmarks.shared_flags import check_json, define_output, numbers
 from convnlp import programs
 from convnlp.export import edge_model, preset
 from convnlp.training.storage import write_json
@@ -35,13 +35,14 @@ def define_flags():
     flags.DEFINE_list("lengths", ["32", "128", "512", "2048"], "Lengths of the texts in tokens.")
     flags.DEFINE_float("seconds", 3.0, "How long to time each length, and how long to sample it.", 0.1)
     flags.DEFINE_string("results", str(_RESULTS), "What benchmarks.inference has written on this machine.")
-    flags.DEFINE_string("json", None, "File to write the results to.")
+    define_output("json", "File to write the results to.")
 
 
 def main(_):
     """Flags -> times and samples -> tables, JSON."""
     args = flags.FLAGS
     lengths = numbers("lengths", args.lengths, least=1)
+    check_json(args.json)
     peers = json.loads(pathlib.Path(args.results).read_text(encoding="utf-8"))["mini"]["cells"]
     unit = multiply_adds.best()  # first, because not every machine can
     peak = multiply_adds.a_second(unit, time.perf_counter)

@@ -1,13 +1,14 @@
 r"""Answers the paper's questions with small models on our data: docs/paper.md.
 
     python -m benchmarks.pretraining.mixture --data_dir=DATA/pretrain --output_dir=MIXTURE
-    python -m benchmarks.paper --data_dir=DATA --mixture_dir=MIXTURE --workdir=DIR --questions=rq1,rq4
+    python -m benchmarks.paper --data_dir=DATA --mixture_dir=MIXTURE --workdir=DIR --docs_dir=docs \
+        --questions=rq1,rq4
 
 Each question of `benchmarks.questions.table` is a comparison like those of `benchmarks.compare`: its cells
 are in DIR/cells, all tasks share one pre-training, and the learning rates are chosen for each mixer on
 held-out data. The same command continues where it was stopped, even within a training run. All questions
-are run with the first seed before any is run with the second. Finished cells are also kept in
-docs/paper.json and never computed again; the page is written at the end, or by --report_only. --tokens are
+are run with the first seed before any is run with the second. Finished cells are also kept in paper.json of
+--docs_dir and never computed again; paper.md there is written at the end, or by --report_only. --tokens are
 the amounts of pre-training: RQ2 uses all of them, the question about long texts its own, and the others the
 first. --kinds=measure measures speeds, length by length with the mixers in turns, on a machine that does
 nothing else. Measurements that other processes disturbed are repeated the next time.
@@ -21,11 +22,11 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 
 from absl import flags
 
-from benchmarks import machine
+from benchmarks import machine, pages
 from benchmarks.comparison import cells, runner
-from benchmarks.number_flags import numbers
 from benchmarks.questions import byte_vocabulary, long_range, page, speeds, table
 from benchmarks.questions.store import Store
+from benchmarks.shared_flags import define_output, numbers, read_seeds
 from convnlp import presets, programs
 
 PRESETS = pathlib.Path(presets.__file__).parent
@@ -42,7 +43,7 @@ def define_flags():
     flags.DEFINE_multi_enum("kinds", table.COMPUTED, cells.KINDS, "Kinds of cells; repeatable.")
     flags.DEFINE_bool("report_only", False, "Compute nothing; only write the page.")
     flags.DEFINE_integer("threads", 2, "Threads of TensorFlow.", lower_bound=1)
-    flags.DEFINE_string("docs_dir", "docs", "Directory of paper.json and paper.md.")
+    define_output("docs_dir", "Directory of paper.json and paper.md.", required=True)
 
 
 def main(_):
@@ -78,9 +79,7 @@ def main(_):
             if not args.report_only:
                 keep(store, args.threads)
     keep(store, args.threads)
-    docs = pathlib.Path(args.docs_dir, "paper.md")
-    if docs.exists():
-        page.write(docs, store, tokens, seeds, folders)
+    page.write(pathlib.Path(args.docs_dir, "paper.md"), store, tokens, seeds, folders)
     if failed:
         raise ValueError(f"{len(failed)} rows failed: {'; '.join(failed)}")
 
@@ -112,12 +111,10 @@ def checked(args):
     for name in args.questions:
         if name not in table.QUESTIONS:
             raise ValueError(f"`--questions` must be among {', '.join(table.QUESTIONS)}. Received: {name!r}")
-    found = {}
-    for flag, texts, kind in (("tokens", args.tokens, float), ("seeds", args.seeds, int)):
-        found[flag] = tuple(numbers(flag, texts, 1, kind))
-        if len(set(found[flag])) < len(found[flag]):
-            raise ValueError(f"`--{flag}` must differ. Received: {','.join(texts)!r}")
-    return found["tokens"], found["seeds"], tuple(args.questions)
+    for part in page.PARTS:
+        pages.require_marks("docs_dir", pathlib.Path(args.docs_dir, "paper.md"), page.begin(part))
+    tokens = tuple(numbers("tokens", args.tokens, 1, float, differ=True))
+    return tokens, read_seeds(args.seeds), tuple(args.questions)
 
 
 def keep(store, threads):

@@ -13,7 +13,6 @@ with each other, but not with those of other programs.
 import collections
 import glob
 import json
-import pathlib
 import re
 import tempfile
 import time
@@ -23,8 +22,9 @@ from absl import flags
 
 from benchmarks import encoder, machine, train_step
 from benchmarks.pretraining import encoder_step
+from benchmarks.shared_flags import check_json, define_output
 from benchmarks.small_models import ATTENTION, CONVOLUTION, POLICIES, SIZES, token_ids
-from convnlp import programs
+from convnlp import outputs, programs
 
 # An event of TensorFlow's executor is NAME:OPERATION, or a run of what XLA compiled; the executor's own
 # work is CLASS::METHOD.
@@ -134,15 +134,14 @@ def define_flags():
     flags.DEFINE_integer("length", 512, "Tokens per text; a call has up to 8192.", 1, 8192)
     flags.DEFINE_integer("calls", 5, "Number of calls to average.", 1)
     flags.DEFINE_integer("top", 12, "Number of kinds of operation to show.", 1)
-    flags.DEFINE_string("json", None, "File to write the machine and the kinds to.")
+    define_output("json", "File to write the machine and the kinds to.")
     flags.DEFINE_integer("threads", 2, "Threads of TensorFlow and PyTorch.", 1)
 
 
 def main(_):
     """Flags -> profiles -> tables, JSON."""
     args = flags.FLAGS
-    if args.json:
-        pathlib.Path(args.json).absolute().parent.mkdir(parents=True, exist_ok=True)
+    check_json(args.json)
     machine.use_threads(args.threads)
     description = machine.describe(args.threads)
     description["allocator_tuned"] = machine.tune_allocator()
@@ -156,8 +155,8 @@ def main(_):
         report[name] = {"ms": milliseconds, "operations": dict(top)}
     if args.json:
         setting = {name: args[name].value for name in ("work", "dtype", "mixer", "length")}
-        with open(args.json, "w", encoding="utf-8") as file:
-            json.dump({"machine": description, "setting": setting, "profiles": report}, file, indent=1)
+        found = {"machine": description, "setting": setting, "profiles": report}
+        outputs.write_file(args.json, f"{json.dumps(found, indent=1)}\n".encode())
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ A program is a generator of rows and two settings:
 """
 
 import os
-import sys
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
@@ -17,7 +16,10 @@ from absl import flags
 from benchmarks import machine
 from benchmarks.goals import goal
 from benchmarks.rows import HEADER, Row, line, write_json
-from convnlp import outputs, programs
+from benchmarks.shared_flags import check_json, define_output
+from convnlp import programs
+
+flags.disclaim_key_flags()  # so that --help of a program shows the flags that `run` defines
 
 
 def compare(name, setting, ours, peer, unit="ms", work=None, **detail):
@@ -62,17 +64,14 @@ def run(rows, full, short, threads=2, arenas=None):
         threads: int. Default of --threads.
         arenas: see `machine.tune_allocator`.
     """
-    json_path = flags.DEFINE_string("json", None, "File to write the machine and the rows to.")
+    json_path = define_output("json", "File to write the machine and the rows to.")
     is_short = flags.DEFINE_bool("short", False, "Use a smaller grid with fewer repeats, as `make bench`.")
     num_threads = flags.DEFINE_integer(
         "threads", threads, "Threads of TensorFlow and the peers.", lower_bound=1
     )
-    for name in ("json", "short", "threads"):  # so that --help shows them
-        flags.FLAGS.register_key_flag_for_module(sys.argv[0], flags.FLAGS[name])
 
     def main(_):
-        if json_path.value:
-            outputs.check_file("json", json_path.value)
+        check_json(json_path.value)
         machine.use_threads(num_threads.value)
         description = machine.describe(num_threads.value)
         description["allocator_tuned"] = machine.tune_allocator(arenas)

@@ -25,8 +25,8 @@ from absl import flags
 
 from benchmarks import machine, pages
 from benchmarks.comparison.variants import Variant
-from benchmarks.number_flags import numbers
 from benchmarks.recalling import cells, data, model, page
+from benchmarks.shared_flags import define_output, numbers, read_seeds
 from convnlp import programs
 from convnlp.layers import MIXERS
 
@@ -44,9 +44,9 @@ def define_flags():
     flags.DEFINE_integer("steps", 1000, "Largest number of steps per training.", lower_bound=1)
     flags.DEFINE_integer("batch_size", 16, "Rows per step.", lower_bound=1)
     flags.DEFINE_list("learning_rates", ["3e-3", "1e-2"], "Learning rates to try, the same for all.")
-    flags.DEFINE_integer("seeds", 1, "Number of seeds of weights and data: 0, 1, ...", lower_bound=1)
+    flags.DEFINE_list("seeds", ["0"], "Seeds of weights and data.")
     flags.DEFINE_integer("threads", 2, "Threads of TensorFlow.", lower_bound=1)
-    flags.DEFINE_string("docs_dir", "", "Directory of recall.json, recall.md and the plots.")
+    define_output("docs_dir", "Directory of recall.json, recall.md and the plots.")
 
 
 def main(_):
@@ -103,7 +103,7 @@ def checked(args):
             if name not in known:
                 raise ValueError(f"`{flag}` must be among {', '.join(known)}. Received: {name!r}")
     mixers = [str(Variant.parse(text)) for text in args.mixers or MIXERS]
-    layers = numbers("layers", args.layers, 1)
+    layers, seeds = numbers("layers", args.layers, 1), read_seeds(args.seeds)
     for mixer in mixers:
         for count in layers:
             model.layer_names(Variant.parse(mixer).mixer, count)
@@ -113,7 +113,7 @@ def checked(args):
         for way in args.directions
         for mixer in mixers
         for task in args.tasks
-        for seed in range(args.seeds)
+        for seed in seeds
     ]
 
 

@@ -3,8 +3,8 @@
 import dataclasses
 import json
 import math
-import os
-import tempfile
+
+from convnlp import outputs
 
 BETTER = ("higher", "lower", "limit")
 
@@ -130,20 +130,6 @@ def write_json(path, machine, rows):
         machine: dict, see `benchmarks.machine.describe`.
         rows: list of `Row`.
     """
-    folder = os.path.dirname(os.path.abspath(path))
-    os.makedirs(folder, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=folder, suffix=".tmp", delete=False) as file:
-        try:
-            json.dump(
-                {"machine": machine, "rows": [row.as_dict() for row in rows]},
-                file,
-                indent=1,
-                ensure_ascii=False,
-                allow_nan=False,
-            )
-            file.write("\n")
-        except BaseException:
-            os.unlink(file.name)
-            raise
-    os.chmod(file.name, 0o644)
-    os.replace(file.name, path)
+    found = {"machine": machine, "rows": [row.as_dict() for row in rows]}
+    text = json.dumps(found, indent=1, ensure_ascii=False, allow_nan=False)
+    outputs.write_file(path, f"{text}\n".encode())

@@ -28,6 +28,7 @@ from absl import flags
 from benchmarks import machine, pages, tpu
 from benchmarks.comparison import runner
 from benchmarks.distributing import page, predictions, processes, runs
+from benchmarks.shared_flags import define_output
 from convnlp import programs
 from convnlp.training.storage import write_json
 
@@ -37,7 +38,7 @@ PAGE, FIGURES = "scaling.md", "scaling.json"
 def define_flags():
     """Defines the flags; not on import, so that programs can be imported side by side."""
     flags.DEFINE_string("workdir", None, "Directory for the runs, which are deleted again.", required=True)
-    flags.DEFINE_string("docs_dir", None, f"Directory of {FIGURES} and {PAGE}.", required=True)
+    define_output("docs_dir", f"Directory of {FIGURES} and {PAGE}.", required=True)
     flags.DEFINE_list("num_workers", ["1", "2", "3", "4"], "Numbers of workers, including 1.")
     flags.DEFINE_integer("rows", 24, "Rows of 128 tokens, a multiple of each number of workers.", 1)
     flags.DEFINE_integer("calls", 3, f"Timed calls of {runs.STEPS_PER_CALL} steps in each round.", 1)

@@ -22,8 +22,8 @@ import uvicorn
 from absl import flags
 
 from benchmarks import machine
-from benchmarks.number_flags import numbers
 from benchmarks.serving_load import run_load, write_request
+from benchmarks.shared_flags import numbers
 from convnlp import programs
 from convnlp.serving.core.batching import Batcher
 from convnlp.serving.core.config_files import read_batching_options

@@ -25,6 +25,7 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 from absl import flags
 
 from benchmarks import machine
+from benchmarks.shared_flags import define_output
 from benchmarks.soaking import mounts, page, sittings
 from convnlp import programs
 
@@ -37,7 +38,7 @@ def define_flags():
     flags.DEFINE_integer("seed", 0, "Decides the order of the faults and their details.")
     flags.DEFINE_list("faults", [], "Names of faults or disturbances. Default: all.")
     flags.DEFINE_string("workdir", None, "Directory for all files.", required=True)
-    flags.DEFINE_string("docs_dir", None, "Directory in which to write soak.md, soak.json and plots.")
+    define_output("docs_dir", "Directory in which to write soak.md, soak.json and plots.")
 
 
 def main(_):

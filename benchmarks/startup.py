@@ -1,6 +1,6 @@
 """What a server needs to start and to run: time to its first answer, memory by form, worker and model.
 
-    python -m benchmarks.startup --workdir=DIR --json=FILE [--docs_dir=docs] [--notimes]
+    python -m benchmarks.startup --workdir=DIR [--json=FILE] [--docs_dir=docs] [--notimes]
 
 `serving.server` serves every form of one classifier, as large as the demo's for Banking77, in processes of
 its own. They get requests until every worker has answered; then their memory is read. For each row, the
@@ -18,6 +18,7 @@ import tempfile
 from absl import flags
 
 from benchmarks import machine, pages
+from benchmarks.shared_flags import check_json, define_output
 from benchmarks.starting import forms, page, servers
 from convnlp import programs
 from convnlp.training.storage import write_json
@@ -29,8 +30,8 @@ _FURTHER_MODELS = 2
 def define_flags():
     """Defines the flags; not on import, so that programs can be imported side by side."""
     flags.DEFINE_string("workdir", None, "Directory for the exported forms.", required=True)
-    flags.DEFINE_string("json", None, "File to write all results to.", required=True)
-    flags.DEFINE_string("docs_dir", "", f"Directory of {PAGE}, whose generated part to write.")
+    define_output("json", "File to write all results to.")
+    define_output("docs_dir", f"Directory of {PAGE}, whose generated part to write.")
     flags.DEFINE_string("preset", None, "Directory of a classifier. Default: one as large as the demo's.")
     flags.DEFINE_list("forms", [], f"Forms, of {', '.join(forms.FORMS)}. Default: all.")
     flags.DEFINE_list("workers", ["1", "2", "4"], "Numbers of workers, including 1.")
@@ -43,6 +44,7 @@ def main(_):
     args = flags.FLAGS
     chosen = forms.chosen(args.forms)
     workers = checked(args.workers)
+    check_json(args.json)
     if args.docs_dir:
         pages.require_marks("docs_dir", pathlib.Path(args.docs_dir, PAGE), page.BEGIN)
     workdir = pathlib.Path(args.workdir).absolute()
@@ -59,7 +61,8 @@ def main(_):
             row = measured(version, form, num_workers, args.repeats)
             result["rows"].append({"form": key, "num_workers": num_workers, **row})
             print(line(result["rows"][-1]), flush=True)
-            write_json(args.json, result)
+            if args.json:
+                write_json(args.json, result)
     if args.docs_dir:
         pages.replace_generated(pathlib.Path(args.docs_dir, PAGE), page.BEGIN, page.text(result))
 

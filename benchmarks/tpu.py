@@ -27,7 +27,7 @@ from benchmarks import pages
 from benchmarks.comparison import runner
 from benchmarks.compiling import cells, compiler, page
 from benchmarks.compiling.chips import CHIPS
-from benchmarks.number_flags import numbers
+from benchmarks.shared_flags import define_output, numbers
 from convnlp import programs
 from convnlp.layers import MIXERS
 from convnlp.models import SIZES
@@ -48,7 +48,7 @@ def define_flags():
     flags.DEFINE_integer("input_length", 512, "Tokens per row.", lower_bound=3)
     flags.DEFINE_bool("short", False, "Compile only a small step with each optimizer, as `make bench-tpu`.")
     flags.DEFINE_bool("report_only", False, "Compile nothing; only write existing results.")
-    flags.DEFINE_string("docs_dir", "", f"Directory of {FIGURES} and {PAGE}.")
+    define_output("docs_dir", f"Directory of {FIGURES} and {PAGE}.")
 
 
 def main(_):

@@ -16,8 +16,8 @@ import numpy as np
 from absl import flags
 
 from benchmarks import first_results, pages
-from benchmarks.number_flags import numbers
 from benchmarks.scoring.sets import SETS
+from benchmarks.shared_flags import numbers
 from convnlp import fit_head, programs
 from convnlp.data import Label, Source, validation
 from convnlp.layers import HashedNgrams

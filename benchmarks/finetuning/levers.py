@@ -21,6 +21,7 @@ from benchmarks.finetuning.folds import UNSEEN
 from benchmarks.run_once import run_once
 from benchmarks.scoring.ours import classes
 from benchmarks.scoring.sets import SETS
+from benchmarks.shared_flags import define_output
 from convnlp import adaptation, programs
 from convnlp.training import storage
 
@@ -52,7 +53,7 @@ def define_flags():
     """Defines the flags; not on import, so that programs can be imported side by side."""
     flags.DEFINE_string("data_dir", None, "Directory with classification/*.jsonl.gz.", required=True)
     flags.DEFINE_string("workdir", None, "Directory for all runs.", required=True)
-    flags.DEFINE_string("docs_page", None, "Page whose generated part to write.")
+    define_output("docs_page", "Page whose generated part to write.")
     flags.DEFINE_list("sets", list(NAMES), "Data sets, in the order in which they are run.")
     flags.DEFINE_integer("labels", 1_000, "Number of training texts that keep their labels.", lower_bound=50)
     flags.DEFINE_list("trials", [], "Numbers of the trials to run, from 0. Default: all.")

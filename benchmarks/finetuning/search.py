@@ -16,8 +16,8 @@ from absl import flags
 
 from benchmarks.chosen_variants import chosen_variants
 from benchmarks.labelled_set import LabelledSet
-from benchmarks.number_flags import numbers
 from benchmarks.run_once import run_once
+from benchmarks.shared_flags import read_seeds
 from convnlp import programs
 
 VARIANTS = {
@@ -58,12 +58,12 @@ def main(argv):
     del argv
     args = flags.FLAGS
     workdir = pathlib.Path(args.workdir)
-    numbers("seeds", args.seeds, least=0)
+    seeds = read_seeds(args.seeds)
     for number in checked(args.variants, pathlib.Path(args.data_dir)):
         name = list(VARIANTS)[number]
         scores = {"name": name}
         for task in SETS:
-            runs = {seed: workdir / f"{number:02d}" / f"{task}_{seed}" for seed in args.seeds}
+            runs = {seed: workdir / f"{number:02d}" / f"{task}_{seed}" for seed in seeds}
             for seed, run in runs.items():
                 fields = finetuning_fields(VARIANTS[name], task, seed, args.preset, args.data_dir)
                 run_once("convnlp.finetune", run, fields, run / "results.json")

@@ -15,8 +15,8 @@ from absl import flags
 
 from benchmarks import first_results, pages
 from benchmarks.finetuning import folds
-from benchmarks.number_flags import numbers
 from benchmarks.scoring.sets import SETS
+from benchmarks.shared_flags import define_output, read_seeds
 from convnlp import programs
 from convnlp.finetuning import data
 from convnlp.models import Seq2SeqBackbone, TextClassifier, Tokenizer, preset_names
@@ -32,7 +32,7 @@ def define_flags():
     """Defines the flags; not on import, so that programs can be imported side by side."""
     flags.DEFINE_string("data_dir", None, "Directory with classification/*.jsonl.gz.", required=True)
     flags.DEFINE_string("workdir", None, "Directory for the vectors and the cells.", required=True)
-    flags.DEFINE_string("docs_page", None, "Page whose generated part to write.")
+    define_output("docs_page", "Page whose generated part to write.")
     flags.DEFINE_string("preset", "dynamic_conv_mini_en", "Preset whose encoder and tokenizer are used.")
     flags.DEFINE_list("sets", list(NAMES), "Data sets, in the order in which they are run.")
     flags.DEFINE_list("seeds", ["1", "2"], "Seeds that divide the texts.")
@@ -45,7 +45,7 @@ def main(argv):
     del argv
     args = flags.FLAGS
     first_results.check(args.sets, [], args.data_dir)
-    seeds = numbers("seeds", args.seeds, least=0)
+    seeds = read_seeds(args.seeds)
     if args.docs_page:
         pages.require_marks("docs_page", pathlib.Path(args.docs_page), BEGIN)
     preset = preset_names.locate(args.preset)

@@ -28,11 +28,6 @@ def table(models, phenomena):
     return pages.table(["phenomenon", "paradigms", *models], lines)
 
 
-def has_place(path):
-    """Returns whether there is a page into which `write` can write."""
-    return path.exists() and BEGIN in path.read_text(encoding="utf-8")
-
-
 def write(path, models, phenomena):
     """Replaces the generated part of the page.
 

@@ -21,6 +21,7 @@ import numpy as np
 from absl import flags
 
 from benchmarks.pretraining import templates
+from benchmarks.shared_flags import check_json, define_output
 from convnlp import outputs, programs, tasks
 from convnlp.models import TextClassifier, preset_names
 
@@ -32,7 +33,7 @@ def define_flags():
     """Defines the flags; not on import, so that programs can be imported side by side."""
     flags.DEFINE_string("preset", None, "Name or directory of a sentiment classifier.", required=True)
     flags.DEFINE_string("positive", None, "Name or number of the positive class. Default: the last one.")
-    flags.DEFINE_string("json", None, "File to write the figures to.")
+    define_output("json", "File to write the figures to.")
 
 
 def main(argv):
@@ -40,8 +41,7 @@ def main(argv):
     del argv
     args = flags.FLAGS
     directory = preset_names.locate(args.preset)
-    if args.json:
-        outputs.check_file("json", args.json, inputs=[directory])
+    check_json(args.json, inputs=[directory])
     classifier = load(directory)
     positive = positive_class(classifier, args.positive)
     report = measure(lambda texts: probabilities(classifier, texts)[:, positive])

@@ -19,8 +19,8 @@ from absl import flags
 
 from benchmarks.chosen_variants import chosen_variants
 from benchmarks.labelled_set import LabelledSet
-from benchmarks.number_flags import numbers
 from benchmarks.run_once import run_once
+from benchmarks.shared_flags import read_seeds
 from convnlp import programs
 from convnlp.data import Source
 from convnlp.models import Seq2SeqBackbone, Tokenizer
@@ -76,8 +76,7 @@ def main(argv):
     args = flags.FLAGS
     workdir = pathlib.Path(args.workdir)
     chosen = checked(args.variants, pathlib.Path(args.data_dir))
-    if args.seeds:
-        numbers("seeds", args.seeds, least=0)
+    seeds = read_seeds(args.seeds) if args.seeds else ()
     for number in chosen:
         name = list(VARIANTS)[number]
         folder = workdir / f"{number:02d}"
@@ -91,7 +90,7 @@ def main(argv):
         }
         for task in CLASSIFICATION:
             results = []
-            for seed in args.seeds:
+            for seed in seeds:
                 run = folder / f"{task}_{seed}"
                 run_once(
                     "convnlp.finetune",

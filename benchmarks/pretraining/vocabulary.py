@@ -16,6 +16,7 @@ import os
 import sentencepiece
 from absl import flags
 
+from benchmarks.shared_flags import check_json, define_output
 from convnlp import outputs, programs
 from convnlp.data import Source, sources
 from convnlp.models import Tokenizer, preset_names
@@ -31,7 +32,7 @@ def define_flags():
     flags.DEFINE_multi_string("source", None, "NAME=jsonl:GLOB or another source; repeatable.", required=True)
     flags.DEFINE_string("split", "train", "Split of the sources, optionally with a slice.")
     flags.DEFINE_string("text_field", "text", "Field of the text.")
-    flags.DEFINE_string("json", None, "File to write the figures to.")
+    define_output("json", "File to write the figures to.")
 
 
 @dataclasses.dataclass
@@ -88,8 +89,7 @@ def main(argv):
     named = named_sources(args.source, args.split)
     read = [path for source in named.values() for path in sources.paths(source)]
     path = args.tokenizer or os.path.join(preset_names.locate(args.preset), "assets/tokenizer/vocabulary.spm")
-    if args.json:
-        outputs.check_file("json", args.json, inputs=[path, *read])
+    check_json(args.json, inputs=[path, *read])
     model = load(path)
     rows = [count(model, source, args.text_field).row(name) for name, source in named.items()]
     print(table(rows))

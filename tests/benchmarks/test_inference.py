@@ -353,7 +353,14 @@ def test_the_page_of_the_docs_has_its_marks():
 
 
 def args(**given):
-    defaults = {"lengths": ["8"], "batch_lengths": ["8"], "threads": ["1"], "variants": [], "minilm": None}
+    defaults = {
+        "lengths": ["8"],
+        "batch_lengths": ["8"],
+        "threads": ["1"],
+        "variants": [],
+        "minilm": None,
+        "json": None,
+    }
     return types.SimpleNamespace(
         **{**defaults, "mixers": [CONVOLUTION], "docs_dir": "", "page": "inference.md", **given}
     )
@@ -371,6 +378,10 @@ def args(**given):
         ),
         ({"variants": ["tvm"]}, "`variants` must be among saved_model-float32, .* Received: 'tvm'"),
         ({"minilm": "nowhere"}, "`minilm` must be a directory that holds model.onnx. Received: nowhere"),
+        (
+            {"json": "/proc/nowhere"},
+            "`json` must be writable, but /proc is not. Received: json=/proc/nowhere",
+        ),
         ({"docs_dir": "nowhere"}, "`--docs_dir` must lead to a page .* Received: nowhere/inference.md"),
     ],
 )

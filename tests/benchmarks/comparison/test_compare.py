@@ -16,7 +16,7 @@ def arguments(**given):
     """Flags with their values."""
     defaults = {
         "mixers": [],
-        "seeds": 1,
+        "seeds": ["0"],
         "tasks": [],
         "data_dir": "DATA",
         "source": "jsonl:train.jsonl",
@@ -56,6 +56,7 @@ def test_a_plan_from_flags():
     assert plan.data.length == 64
     assert plan.starts == ("scratch",)
     assert len(plan_of().mixers) >= 15
+    assert plan_of(seeds=["3", "7"]).seeds == (3, 7)
 
 
 def test_several_tasks_have_a_plan_each_and_one_pretraining():
@@ -178,7 +179,7 @@ def test_a_comparison_is_computed_once_and_continued(tmp_path):
         return done.stdout, times, json.loads((workdir / "comparison.json").read_text())
 
     raw, rate = f"--pretrain_source=jsonl:{tmp_path}/texts.jsonl", "--learning_rates=1e-3"
-    printed, first, result = run("--mixers=lightweight_conv", raw, rate, "--seeds=1")
+    printed, first, result = run("--mixers=lightweight_conv", raw, rate, "--seeds=0")
     assert len(first) == 6
     assert "| lightweight_conv |" in printed
     (row,) = result["rows"]
@@ -196,14 +197,14 @@ def test_a_comparison_is_computed_once_and_continued(tmp_path):
     assert not list(workdir.glob("cells/*/checkpoints"))
 
     # Of what is there nothing is computed again.
-    printed, second, result = run("--mixers=lightweight_conv", raw, rate, "--seeds=2")
+    printed, second, result = run("--mixers=lightweight_conv", raw, rate, "--seeds=0,1")
     assert "lightweight_conv: 6 of 8 cells are done" in printed
     assert len(second) == 8
     assert {name: second[name] for name in first} == first
     assert result["rows"][0]["gain"]["num_seeds"] == 2
 
     # Equal operations: the cheaper mixer takes more steps.
-    printed, third, result = run("--mixers=lightweight_conv,external_attention", rate, "--seeds=1")
+    printed, third, result = run("--mixers=lightweight_conv,external_attention", rate, "--seeds=0")
     assert "lightweight_conv: 2 of 2 cells are done" in printed
     assert len(third) == 8 + 2
     for row in result["rows"]:
@@ -212,7 +213,7 @@ def test_a_comparison_is_computed_once_and_continued(tmp_path):
 
     # A rate is chosen on validation data, and no test data are read for it.
     rates = "--learning_rates=1e-9,1e-3"
-    printed, _, result = run("--mixers=lightweight_conv", rates, "--seeds=1")
+    printed, _, result = run("--mixers=lightweight_conv", rates, "--seeds=0")
     assert "lightweight_conv: 1 of 4 cells are done" in printed
     trials = [json.loads(path.read_text()) for path in workdir.glob("cells/finetune_trial-*/result.json")]
     assert sorted(trial["learning_rate"] for trial in trials) == [1e-9, 1e-3]

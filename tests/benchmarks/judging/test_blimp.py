@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from benchmarks import blimp
+from benchmarks import blimp, pages
 from benchmarks.judging import minimal_pairs, page
 from convnlp.models import Seq2SeqBackbone, Tokenizer
 from tests import corpus
@@ -72,8 +72,8 @@ def test_what_is_wrong_is_said_before_anything_is_asked(data_dir, tmp_path):
     args = (f"--data_dir={data_dir}", f"--docs_dir={tmp_path}")
     done = run_program("benchmarks.blimp", *args)
     assert done.returncode == 1
-    assert "error: `--docs_dir` must hold paper.md" in done.stderr
-    (tmp_path / "paper.md").write_text(page.BEGIN)
+    assert "error: `--docs_dir` must lead to a page" in done.stderr
+    (tmp_path / "paper.md").write_text(f"{page.BEGIN}\n{pages.END}\n")
     small = {"num_heads": 2, "hidden_dim": 16, "intermediate_dim": 16}
     no_encoder = {"num_layers": 0, "num_decoder_layers": 1}
     pooled = {"num_layers": 1, "num_decoder_layers": 0, "pool_size": 2}

@@ -6,10 +6,11 @@ import pytest
 
 from benchmarks import paper
 from tests.benchmarks.questions.test_table import FOLDERS
+from tests.documentation import ROOT
 
 
 def checked(**given):
-    defaults = {"questions": ["rq1"], "tokens": ["10e6"], "seeds": ["1", "2"]}
+    defaults = {"questions": ["rq1"], "tokens": ["10e6"], "seeds": ["1", "2"], "docs_dir": ROOT / "docs"}
     return paper.checked(argparse.Namespace(**{**defaults, **given}))
 
 
@@ -24,8 +25,9 @@ def test_flags_are_read():
         ({"questions": ["rq9"]}, r"`--questions` must be among rq1, .*Received: 'rq9'"),
         ({"tokens": ["many"]}, r"`--tokens` must be numbers of 1 or more. Received: 'many'"),
         ({"tokens": []}, r"`--tokens` must be numbers of 1 or more. Received: ''"),
-        ({"seeds": ["0"]}, r"`--seeds` must be numbers of 1 or more. Received: '0'"),
-        ({"seeds": ["1", "1"]}, r"`--seeds` must differ. Received: '1,1'"),
+        ({"docs_dir": "nowhere"}, r"`--docs_dir` must lead to a page .* Received: nowhere/paper.md"),
+        ({"seeds": ["-1"]}, r"`--seeds` must be numbers of 0 or more. Received: '-1'"),
+        ({"seeds": ["1", "1"]}, r"`--seeds` must be different numbers. Received: '1,1'"),
     ],
 )
 def test_bad_flags_are_named(given, message):

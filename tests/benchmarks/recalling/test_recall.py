@@ -29,7 +29,7 @@ def arguments(**given):
         "steps": 100,
         "batch_size": 4,
         "learning_rates": ["3e-3", "1e-2"],
-        "seeds": 1,
+        "seeds": ["0"],
     }
     return argparse.Namespace(**{**defaults, **given})
 
@@ -169,9 +169,10 @@ def test_what_is_wrong_is_said_first(given, message):
 
 
 def test_all_mixers_by_default():
-    _, rows = recall.checked(arguments(mixers=[], directions=["both", "causal"], seeds=2))
+    _, rows = recall.checked(arguments(mixers=[], directions=["both", "causal"], seeds=["0", "3"]))
     assert len(rows) == 2 * 2 * 2 * len(MIXERS)
     assert {row["mixer"] for row in rows} == set(MIXERS)
+    assert {row["seed"] for row in rows} == {0, 3}
     assert not model.supports_causal("fourier")
     assert model.supports_causal("cross_segment_attention")
     assert not model.supports_causal("c_c_t_t")
