@@ -1,6 +1,9 @@
 """The sets of labelled texts on which searches fine-tune."""
 
+import json
 import typing
+
+from benchmarks.run_once import run_once
 
 
 class LabelledSet(typing.NamedTuple):
@@ -39,3 +42,18 @@ class LabelledSet(typing.NamedTuple):
             "config.task.label_names": tuple(str(label) for label in range(self.num_classes)),
             "config.task.num_epochs": self.num_epochs,
         }
+
+
+def validation_accuracy(run, fields):
+    """Fine-tunes, unless that has been done, and returns the validation accuracy.
+
+    Args:
+        run: pathlib.Path, the --workdir of `convnlp finetune`.
+        fields: dict, its other flags, see `LabelledSet.fields`.
+
+    Raises:
+        ValueError: if it fails, see `run_once`.
+    """
+    results = run / "results.json"
+    run_once("convnlp.finetune", run, fields, results)
+    return json.loads(results.read_text(encoding="utf-8"))["validation"]["accuracy"]

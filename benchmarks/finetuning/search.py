@@ -15,8 +15,7 @@ import numpy as np
 from absl import flags
 
 from benchmarks.chosen_variants import chosen_variants
-from benchmarks.labelled_set import LabelledSet
-from benchmarks.run_once import run_once
+from benchmarks.labelled_set import LabelledSet, validation_accuracy
 from benchmarks.shared_flags import read_seeds
 from convnlp import programs
 
@@ -63,12 +62,13 @@ def main(argv):
         name = list(VARIANTS)[number]
         scores = {"name": name}
         for task in SETS:
-            runs = {seed: workdir / f"{number:02d}" / f"{task}_{seed}" for seed in seeds}
-            for seed, run in runs.items():
-                fields = finetuning_fields(VARIANTS[name], task, seed, args.preset, args.data_dir)
-                run_once("convnlp.finetune", run, fields, run / "results.json")
-            results = [json.loads((run / "results.json").read_text()) for run in runs.values()]
-            scores[task] = [result["validation"]["accuracy"] for result in results]
+            scores[task] = [
+                validation_accuracy(
+                    workdir / f"{number:02d}" / f"{task}_{seed}",
+                    finetuning_fields(VARIANTS[name], task, seed, args.preset, args.data_dir),
+                )
+                for seed in seeds
+            ]
         (workdir / f"{number:02d}" / "scores.json").write_text(json.dumps(scores, indent=2), encoding="utf-8")
         (workdir / "table.md").write_text(table(workdir), encoding="utf-8")
 

@@ -18,7 +18,7 @@ import tensorflow as tf
 from absl import flags
 
 from benchmarks.chosen_variants import chosen_variants
-from benchmarks.labelled_set import LabelledSet
+from benchmarks.labelled_set import LabelledSet, validation_accuracy
 from benchmarks.run_once import run_once
 from benchmarks.shared_flags import read_seeds
 from convnlp import programs
@@ -89,17 +89,12 @@ def main(argv):
             "loss": held_out_loss(folder / "pretrained" / "preset", args.mixture),
         }
         for task in CLASSIFICATION:
-            results = []
-            for seed in seeds:
-                run = folder / f"{task}_{seed}"
-                run_once(
-                    "convnlp.finetune",
-                    run,
-                    _finetuning_fields(task, seed, folder, args.data_dir),
-                    run / "results.json",
+            scores[task] = [
+                validation_accuracy(
+                    folder / f"{task}_{seed}", _finetuning_fields(task, seed, folder, args.data_dir)
                 )
-                results.append(json.loads((run / "results.json").read_text())["validation"]["accuracy"])
-            scores[task] = results
+                for seed in seeds
+            ]
         (folder / "scores.json").write_text(json.dumps(scores, indent=2), encoding="utf-8")
         (workdir / "table.md").write_text(table(workdir), encoding="utf-8")
 
