@@ -37,7 +37,7 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 from absl import flags
 
 from benchmarks import machine, pages
-from benchmarks.comparison import cells, page, plan, results, runner, summary, summary_page, tasks
+from benchmarks.comparison import cells, files, page, plan, results, runner, summary, summary_page, tasks
 from benchmarks.comparison.variants import Variant
 from benchmarks.shared_flags import define_output, read_seeds
 from convnlp import programs
@@ -166,8 +166,14 @@ def _rates(flag, texts):
 
 
 def tokenizer_of(args):
-    """Returns the path of the tokenizer; trains it if no flag names one and it has not been trained."""
+    """Returns the path of the tokenizer; trains it if no flag names one and it has not been trained.
+
+    Raises:
+        ValueError: if the flag names a file that does not exist.
+    """
     if args.tokenizer:
+        if not os.path.isfile(args.tokenizer):
+            raise ValueError(f"`--tokenizer` must be an existing file. Received: {args.tokenizer!r}")
         return args.tokenizer
     source, field = args.pretrain_source, "text"
     if not source:
@@ -221,12 +227,13 @@ def main(_):
     """Flags -> plans -> missing cells, task by task and mixer by mixer -> tables, JSON, pages."""
     args = flags.FLAGS
     runner.end_by_sigterm()
-    for task in plans_of(args, tokenizer=""):  # reports wrong flags before anything is computed
+    workdir = pathlib.Path(args.workdir)
+    for task, comparison in plans_of(args, tokenizer="").items():  # before anything is computed
         if args.docs_page:
             page.require_marks(pathlib.Path(args.docs_page), task)
+        files.check(comparison, args.kinds, workdir)
     machine.use_threads(args.threads)
     description = machine.describe(args.threads)
-    workdir = pathlib.Path(args.workdir)
     workdir.mkdir(parents=True, exist_ok=True)
     every_failed, plans = [], plans_of(args, tokenizer_of(args))
     for task, comparison in plans.items():

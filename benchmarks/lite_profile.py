@@ -44,11 +44,12 @@ def main(_):
     lengths = numbers("lengths", args.lengths, least=1)
     check_json(args.json)
     peers = json.loads(pathlib.Path(args.results).read_text(encoding="utf-8"))["mini"]["cells"]
-    unit = multiply_adds.best()  # first, because not every machine can
+    content = pathlib.Path(args.model).read_bytes()
+    unit = multiply_adds.best()  # before the work, because not every machine can
     peak = multiply_adds.a_second(unit, time.perf_counter)
     encoder = preset.load(args.preset).backbone.encoder
     counts = {length: encoder.cost(length)["multiply_adds"] for length in lengths}
-    profiles = profiled(pathlib.Path(args.model).read_bytes(), lengths, args.seconds)
+    profiles = profiled(content, lengths, args.seconds)
     asked = goals_in_multiply_adds(counts, peers, peak)
     print(
         "\n".join([*table(profiles), "", *ceiling(counts, profiles, peak, unit.title), "", *asked_for(asked)])

@@ -23,7 +23,7 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 from absl import flags
 
 from benchmarks import machine, pages
-from benchmarks.comparison import cells, runner
+from benchmarks.comparison import cells, files, runner
 from benchmarks.questions import byte_vocabulary, long_range, page, speeds, table
 from benchmarks.questions.store import Store
 from benchmarks.shared_flags import define_output, numbers, read_seeds
@@ -63,6 +63,9 @@ def main(_):
     byte_vocabulary.write(pathlib.Path(long_range.VOCABULARY.format(**folders)))
     store = Store(workdir, pathlib.Path(args.docs_dir, "paper.json"))
     store.restore()
+    for name in questions if not args.report_only else ():
+        for _, _, plan in table.plans(table.QUESTIONS[name], tokens, seeds, folders):
+            files.check(plan, args.kinds, workdir)
     failed = []
     if "measure" in args.kinds and not args.report_only:
         failed += measure(workdir, folders)

@@ -33,10 +33,8 @@ def pretrain_config(plan, mixer, learning_rate):
         config.objective.noise_density = span_corruption.NOISE_DENSITY
         config.model.num_decoder_layers = SIZES[plan.size]["num_decoder_layers"]
     config.data.source = plan.path(pretraining.source)
-    if pretraining.split:
-        config.data.split, config.data.validation_split = pretraining.split, pretraining.validation_split
-    elif "{split}" in config.data.source:
-        config.data.split, config.data.validation_split = "train", "valid"
+    if pretraining.splits:
+        config.data.split, config.data.validation_split = pretraining.splits
     config.data.input_length = pretraining.length
     config.optimizer.learning_rate = learning_rate
     config.train.batch_size = pretraining.batch_size

@@ -55,6 +55,13 @@ class Pretraining:
                 f"Received: split={self.split!r}, validation_split={self.validation_split!r}"
             )
 
+    @property
+    def splits(self):
+        """The splits to train on and to judge by; empty if both are parts of one file."""
+        if self.split:
+            return self.split, self.validation_split
+        return ("train", "valid") if "{split}" in self.source else ()
+
     def settings(self):
         """Returns what affects a result, except rates and trials; splits only if they are given."""
         fields = dataclasses.asdict(self)

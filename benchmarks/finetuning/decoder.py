@@ -46,6 +46,8 @@ def main(argv):
     args = flags.FLAGS
     sizes = [size_of(size) for size in args.sizes]
     workdir = pathlib.Path(args.workdir)
+    preset = preset_names.locate(args.preset)
+    sources.paths(Source(args.source))
     require_same(
         workdir,
         {
@@ -56,7 +58,7 @@ def main(argv):
             "seed": args.seed,
         },
     )
-    presets = make_presets(args.preset, workdir)
+    presets = make_presets(preset, workdir)
     make_data(args.source, workdir, max(sizes), args.num_test, args.seed)
     rows = [["", "the input as it is", *untouched(workdir / "test.jsonl")]]
     for size in sizes:
@@ -91,8 +93,7 @@ def require_same(workdir, settings):
 
 def make_presets(preset, workdir):
     """Writes the encoder alone, pre-trained and random; returns dict, start -> its flags."""
-    directory = preset_names.locate(preset)
-    backbone, tokenizer = Seq2SeqBackbone.from_preset(directory), Tokenizer.from_preset(directory)
+    backbone, tokenizer = Seq2SeqBackbone.from_preset(preset), Tokenizer.from_preset(preset)
     if not backbone.num_layers or not backbone.num_decoder_layers:
         raise ValueError(f"--preset must have an encoder and a decoder. Received: {preset!r}")
     kernels = tuple(mixer["kernel_size"] for mixer in backbone.decoder.mixers)
@@ -105,7 +106,7 @@ def make_presets(preset, workdir):
         alone.save_to_preset(encoder)
         Seq2SeqBackbone.from_config(alone.get_config()).save_to_preset(random)
     starts = (
-        {"config.init_from": directory},  # which has that decoder, trained
+        {"config.init_from": preset},  # which has that decoder, trained
         {"config.init_from": encoder, **decoder},
         {"config.init_from": random, **decoder},
     )

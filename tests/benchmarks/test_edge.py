@@ -8,6 +8,7 @@ import pytest
 
 from benchmarks import edge, goals
 from benchmarks.rows import Row
+from convnlp.data import SourceError
 from convnlp.export.lite.forms import FORMS
 from tests import corpus
 from tests.small_classifier import small_classifier
@@ -62,6 +63,20 @@ def test_a_longer_copy_is_timed(preset, tmp_path):
     assert edge.lengthened(preset, 24, tmp_path / "same") == preset
     longer = edge.load_classifier(edge.lengthened(preset, 96, tmp_path / "longer"))
     assert longer.preprocessor.sequence_length == 96
+
+
+def test_all_presets_and_texts_are_looked_for_first(preset, tmp_path):
+    source = f"jsonl:{tmp_path}/{{name}}.{{split}}.jsonl"
+    for name in ("a.train", "a.test", "b.train"):
+        (tmp_path / f"{name}.jsonl").touch()
+    expected = [("a", preset, f"jsonl:{tmp_path}/a.{{split}}.jsonl")]
+    assert edge.located([f"a={preset}"], source, "test") == expected
+    with pytest.raises(ValueError, match=r"`--presets` must be NAME=DIRECTORY\. Received: 'a'"):
+        edge.located(["a"], source, "test")
+    with pytest.raises(ValueError, match="nowhere: no such directory"):
+        edge.located([f"a={preset}", "b=nowhere"], source, "test")
+    with pytest.raises(SourceError, match=r"b\.test\.jsonl"):
+        edge.located([f"a={preset}", f"b={preset}"], source, "test")
 
 
 @pytest.mark.slow

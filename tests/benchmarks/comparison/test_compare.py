@@ -111,6 +111,11 @@ def test_bad_flags_are_named(given, message):
         plan_of(**given)
 
 
+def test_a_missing_tokenizer_is_refused():
+    with pytest.raises(ValueError, match=r"`--tokenizer` must be an existing file\. Received: 'nowhere'"):
+        compare.tokenizer_of(arguments(tokenizer="nowhere"))
+
+
 ROWS = [
     "lightweight_conv",
     "lightweight_conv:num_heads=2",

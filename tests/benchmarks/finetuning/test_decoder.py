@@ -1,5 +1,6 @@
 """Sentences without capitals and punctuation, the three starts, and what is refused."""
 
+import argparse
 import json
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 
 from benchmarks.finetuning import decoder
 from convnlp.configs import finetune_text_to_text
+from convnlp.data import SourceError
 from convnlp.models import Seq2SeqBackbone, Tokenizer
 from convnlp.runs import given_fields
 from tests import corpus
@@ -42,6 +44,16 @@ def test_a_directory_is_of_one_setting(tmp_path):
         decoder.require_same(tmp_path / "new", {"seed": 0})
     with pytest.raises(ValueError, match=r"--workdir must be new .*'seed': 1.*before: .*'seed': 0"):
         decoder.require_same(tmp_path / "new", {"seed": 1})
+
+
+def test_a_missing_source_does_not_bind_the_directory(tmp_path, monkeypatch):
+    given = argparse.Namespace(
+        sizes=["100"], workdir=tmp_path / "new", source="jsonl:nowhere", preset="dynamic_conv_mini_en"
+    )
+    monkeypatch.setattr(decoder, "flags", argparse.Namespace(FLAGS=given))
+    with pytest.raises(SourceError, match="nowhere"):
+        decoder.main([])
+    assert not (tmp_path / "new").exists()
 
 
 def test_too_few_sentences(tmp_path):
