@@ -8,6 +8,7 @@ import functools
 import inspect
 
 import keras
+import numpy as np
 
 from convnlp.adamw import AdamW
 
@@ -67,8 +68,8 @@ def check_loss(loss):
 def check_metrics(metrics):
     """Raises ValueError for a metric of Keras that would take the logits of a model for probabilities.
 
-    Its threshold of 0.5, for example, would be one of 0.62 for the probability. A class derived from one of
-    Keras's passes, since it may apply `keras.ops.sigmoid` itself.
+    Its threshold of 0.5, for example, would be one of 0.62 for the probability; one of 0 passes. A class
+    derived from one of Keras's passes too, since it may apply `keras.ops.sigmoid` itself.
 
     Args:
         metrics: an argument of `compile`: a list or dict of metrics, their names or classes, or None.
@@ -78,7 +79,8 @@ def check_metrics(metrics):
         if not getattr(found, "__module__", "").startswith("keras.src"):
             continue
         takes_logits = _option(found, "from_logits")
-        has_threshold = any(_option(found, name) is not None for name in ("threshold", "thresholds"))
+        thresholds = [_option(found, name) for name in ("threshold", "thresholds")]
+        has_threshold = any(np.any(each) for each in thresholds if each is not None)  # 0 is one of logits
         if takes_logits is False or (has_threshold and not takes_logits):
             raise ValueError(
                 "`metrics` must take logits, by from_logits=True, or as a function of (y, logits) that turns "

@@ -172,6 +172,7 @@ def test_a_metric_of_logits_is_taken(classifier):
     for metrics in (
         ["Accuracy", "acc", "mse", top, keras.metrics.F1Score(), keras.metrics.CategoricalAccuracy],
         {"head": [keras.metrics.AUC(from_logits=True), OfLogits(), accuracy]},
+        [keras.metrics.BinaryAccuracy(threshold=0.0), keras.metrics.Recall(thresholds=0)],
         None,
     ):
         classifier.compile(metrics=metrics)
