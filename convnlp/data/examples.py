@@ -29,7 +29,7 @@ __all__ = [
     "warn_of",
 ]
 
-_MAX_UNKNOWN = 0.01  # share of the pieces that a person should know of
+MAX_UNKNOWN = 0.01  # share of the pieces that a person should know of
 
 
 class Rows(typing.NamedTuple):
@@ -181,7 +181,7 @@ def _warn_of_rows(source, row, ids, num_cut, unknown):
         logging.warning(message, source, num_cut, total, share, row.length, what, row.option)
     if num_empty := int(np.sum(ids.row_lengths() <= len(row.fields))):  # only end tokens
         warn_of(source, num_empty, total, f"have no text in {what}")
-    if (share := np.mean(ids.values == unknown)) > _MAX_UNKNOWN:
+    if (share := np.mean(ids.values == unknown)) > MAX_UNKNOWN:
         message = (
             "%s: %s of the pieces of %s are unknown to the vocabulary; is the text garbled, or in a language "
             "that it was not made for?"

@@ -184,7 +184,7 @@ def _several(names):
 
 
 def _warn_of_likeness(source, field, names):
-    """Logs two classes that differ only in case, spaces, what cannot be seen or how they write a number."""
+    """Logs two classes that differ only in case, spaces, unseen characters or how a number is written."""
     first = {}
     for name in sorted(names):
         other = first.setdefault(_seen(name), name)
@@ -197,8 +197,9 @@ def _warn_of_likeness(source, field, names):
 
 def _seen(name):
     """Returns what a reader sees of a name, with all letters small, or the number that it is."""
-    number = Cell(name).number()  # pandas writes 1 as 1.0 if a value of the column is missing
-    if isinstance(number, float):
+    cell = Cell(name)
+    number = int(cell) if cell.is_natural else cell.number()  # a long id is more exact than a float
+    if isinstance(number, (int, float)):  # pandas writes 1 as 1.0 if a value of the column is missing
         return number
     kept = "".join(each for each in name if unicodedata.category(each) != "Cf")  # such as zero-width spaces
     return " ".join(unicodedata.normalize("NFKC", kept).casefold().split())

@@ -280,7 +280,8 @@ def _have_numbers(names):
 
 def _no_number(field, value):
     """Returns the error about a value that is not a finite number, such as one with a decimal comma."""
-    point = ", with a point before its decimals" if isinstance(value, str) and "," in value else ""
+    has_comma = isinstance(value, str) and isinstance(Cell(value.replace(",", ".")).number(), float)
+    point = ", with a point before its decimals" if has_comma else ""
     return ValueError(f"`{field}` must be a finite number{point}. Received: {short(value)}")
 
 

@@ -48,8 +48,8 @@ def choose(found, alike=None):
     if not chosen or is_held.all():
         raise SourceError(
             "`data.validation_split` must name a split: there are too few different examples to hold any "
-            f"out. Received: {count} examples (different as they are read: {len(np.unique(keys))}, classes: "
-            f"{len(np.unique(classes))})"
+            f"out. Received: {count} examples ({len(np.unique(keys))} different as they are read, "
+            f"{len(np.unique(classes))} classes)"
         )
     return is_held
 
@@ -141,11 +141,15 @@ def folds(found, count, alike=None):
         new = [key for key in np.unique(keys[classes == label]).tolist() if key not in part_of]
         part_of |= {key: (len(part_of) + i) % count for i, key in enumerate(new)}
     shared = joined(found, alike)  # afterwards, so that equal texts change only their own parts
-    if len(np.unique(shared)) < 2:
+    different, ranks = np.unique(shared, return_inverse=True)
+    if len(different) < 2:
         raise SourceError(
             f"`data.source` must have at least two different examples. Received: {len(found)} examples"
         )
-    return np.array([part_of[key] for key in shared.tolist()])
+    parts = np.array([part_of[key] for key in shared.tolist()])
+    # Few texts, each in many ways of writing, may have left one of the first parts without any.
+    has_all = np.array_equal(np.unique(parts), np.arange(min(count, len(different))))
+    return parts if has_all else ranks % count
 
 
 def _classes(labels, count):

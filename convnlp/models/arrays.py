@@ -100,7 +100,12 @@ def are_single(x):
     if isinstance(x, tf.data.Dataset):
         spec = x.element_spec
         return isinstance(spec[0] if isinstance(spec, tuple) else spec, tf.TensorSpec)
-    return isinstance(x, (list, np.ndarray)) or tf.is_tensor(x)
+    return not isinstance(x, (tuple, dict)) and are_columns(x)
+
+
+def in_line(value):
+    """Returns the beginning of `repr(value)` in one line, for messages; arrays have several."""
+    return " ".join(repr(value).split())[:100]
 
 
 def split(data, validation_split):

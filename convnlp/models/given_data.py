@@ -36,12 +36,14 @@ def check(model, x, y=None, sample_weight=None, needs_y=False, name="x"):
     if hasattr(x, "__next__") or isinstance(x, (set, frozenset, keras.utils.PyDataset)):
         raise ValueError(
             f"`{name}` must be lists, arrays or a data set of tf.data, as "
-            f"`tf.data.Dataset.from_generator` makes of a generator. Received: {x!r:.100}"
+            f"`tf.data.Dataset.from_generator` makes of a generator. Received: {arrays.in_line(x)}"
         )
     if model.preprocessor is not None:
         for column, is_text in _columns(x):
             if isinstance(column, (str, bytes)) or getattr(column, "shape", None) == ():
-                raise ValueError(f"`{name}` must be a list of texts, even of one. Received: {column!r:.100}")
+                raise ValueError(
+                    f"`{name}` must be a list of texts, even of one. Received: {arrays.in_line(column)}"
+                )
             if is_text and tf.is_tensor(column):
                 _check_tensor(column, name)
             check_texts(column, name, is_text)
@@ -50,7 +52,7 @@ def check(model, x, y=None, sample_weight=None, needs_y=False, name="x"):
             if isinstance(column, numbers.Number) or getattr(column, "shape", None) == ():
                 raise ValueError(
                     f"`{argument}` must be a list or an array with an entry for each example. "
-                    f"Received: {given!r:.100}"
+                    f"Received: {arrays.in_line(given)}"
                 )
     counts = [_count(column) for column, _ in _columns(x)] + [_count(y), _count(sample_weight)]
     if len(set(counts) - {None}) > 1:
@@ -177,7 +179,7 @@ def listed(texts, name):
     """
     texts = arrays.of_tables(texts)
     if isinstance(texts, (str, bytes)) or not np.iterable(texts):
-        raise ValueError(f"`{name}` must be a list of texts. Received: {texts!r:.100}")
+        raise ValueError(f"`{name}` must be a list of texts. Received: {arrays.in_line(texts)}")
     texts = list(texts.numpy() if tf.is_tensor(texts) else texts)
     check_texts(texts, name)
     return texts

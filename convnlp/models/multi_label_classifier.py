@@ -7,6 +7,8 @@ from convnlp.models import labels as label_names
 from convnlp.models.pooled_head import PooledHead
 from convnlp.models.token_rows import check_length
 
+_OF_ONE_LABEL = ("accuracy", "acc", "categoricalaccuracy")  # metrics, without underscores
+
 
 @keras.saving.register_keras_serializable(package="convnlp")
 class MultiLabelClassifier(PooledHead):
@@ -50,14 +52,15 @@ class MultiLabelClassifier(PooledHead):
         """As for a `TextClassifier`; the loss "auto" is binary cross-entropy.
 
         Raises:
-            ValueError: also for the metric "accuracy", as which Keras counts the texts of which the largest
-                logit is that of their first label.
+            ValueError: also for the metric "accuracy" and others for one label per text: Keras would count
+                the texts whose largest logit is that of their first label.
         """
         for metric in keras.tree.flatten([kwargs.get("metrics"), kwargs.get("weighted_metrics")]):
-            if isinstance(metric, str) and metric.lower() in ("accuracy", "acc"):
+            name = metric if isinstance(metric, str) else getattr(metric, "__name__", type(metric).__name__)
+            if name.lower().replace("_", "") in _OF_ONE_LABEL:
                 raise ValueError(
-                    "`metrics` must be of texts with several labels, as a function of (y, logits) is. "
-                    f"Received: {metric!r}"
+                    "`metrics` must suit texts with several labels, as "
+                    f"keras.metrics.BinaryAccuracy(threshold=0) does. Received: {metric!r}"
                 )
         if isinstance(loss, str) and loss == "auto":
             loss = keras.losses.BinaryCrossentropy(from_logits=True)

@@ -105,7 +105,7 @@ class PooledEncoder(RecipeModel):
         if self.pooling == "pair" and self.preprocessor is not None and arrays.are_single(x):
             raise ValueError(
                 f"`{name}` must be a tuple of two columns for a model that compares two texts. "
-                f"Received: {x!r:.100}"
+                f"Received: {arrays.in_line(x)}"
             )
 
     def pool(self, inputs):

@@ -206,6 +206,7 @@ def _columns_of(inputs):
     found = given_data.single_or_many(inputs)
     if found is None:
         raise ValueError(
-            f"`inputs` must be a text, a list of texts or a data set of tf.data. Received: {inputs!r:.100}"
+            "`inputs` must be a text, a list of texts or a data set of tf.data. "
+            f"Received: {arrays.in_line(inputs)}"
         )
     return found

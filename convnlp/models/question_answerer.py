@@ -8,7 +8,7 @@ import tensorflow as tf
 from convnlp.layers import Dropout, QuestionSummary, SpanPointers
 from convnlp.layers.checks import require_rate
 from convnlp.layers.pair_segments import PairSegments
-from convnlp.models import answer_places, arguments, given_data
+from convnlp.models import answer_places, arguments, arrays, given_data
 from convnlp.models.best_spans import LOWEST, best_spans
 from convnlp.models.pooled_encoder import PooledEncoder, token_inputs
 from convnlp.models.question_answerer_preprocessor import QuestionAnswererPreprocessor
@@ -313,7 +313,7 @@ def _byte_spans(x, y):
     if not isinstance(x, tuple) or len(x) != 2 or not len(x[1]) == len(y):
         raise ValueError(
             "`x` must be a tuple of questions and contexts, as many as there are answers. "
-            f"Received: {len(y)} answers, x={x!r:.100}"
+            f"Received: {len(y)} answers, x={arrays.in_line(x)}"
         )
     found = []
     for number, (context, answers) in enumerate(zip(_as_array(x[1]), y, strict=True)):

@@ -20,6 +20,7 @@ CLIP_NORM = 1.0
 
 _BY_TARGETS = ("crossentropy", "ce")  # of which Keras chooses one by the targets, always for probabilities
 _CHOSEN_LATER = ("auto", "acc", *_BY_TARGETS)  # which Keras's `get` does not know
+_LIBRARIES = ("keras.src", "keras_hub", "keras_nlp")  # modules of metrics with options like Keras's
 _OTHER_SCHEDULES = (keras.callbacks.LearningRateScheduler, keras.callbacks.ReduceLROnPlateau)
 
 
@@ -66,22 +67,23 @@ def check_loss(loss):
 
 
 def check_metrics(metrics):
-    """Raises ValueError for a metric of Keras that would take the logits of a model for probabilities.
+    """Raises ValueError for a metric that would take logits for probabilities, by an option or a threshold.
 
-    Its threshold of 0.5, for example, would be one of 0.62 for the probability; one of 0 passes. A class
-    derived from one of Keras's passes too, since it may apply `keras.ops.sigmoid` itself.
+    Only metrics of Keras and of keras_nlp are looked at: a class derived from one may apply
+    `keras.ops.sigmoid` itself. A threshold of 0.5 would be one of 0.62 for the probability; one of 0 passes.
 
     Args:
         metrics: an argument of `compile`: a list or dict of metrics, their names or classes, or None.
     """
     for each in keras.tree.flatten(metrics):
         found = _found(each, keras.metrics)
-        if not getattr(found, "__module__", "").startswith("keras.src"):
+        is_chosen_by_targets = isinstance(each, str) and each.lower() in _BY_TARGETS
+        if not is_chosen_by_targets and not getattr(found, "__module__", "").startswith(_LIBRARIES):
             continue
         takes_logits = _option(found, "from_logits")
         thresholds = [_option(found, name) for name in ("threshold", "thresholds")]
-        has_threshold = any(np.any(each) for each in thresholds if each is not None)  # 0 is one of logits
-        if takes_logits is False or (has_threshold and not takes_logits):
+        has_threshold = any(np.any(values) for values in thresholds if values is not None)
+        if is_chosen_by_targets or takes_logits is False or (has_threshold and not takes_logits):
             raise ValueError(
                 "`metrics` must take logits, by from_logits=True, or as a function of (y, logits) that turns "
                 f"them into probabilities for the metric. Received: {each!r}"

@@ -100,7 +100,7 @@ class Seq2SeqLM(LanguageModel, keras_nlp.models.Seq2SeqLM):
         if self.preprocessor is not None and not (isinstance(part, dict) and {*part} >= _TEXTS):
             raise ValueError(
                 f'`{name}` must be a dict with "encoder_text" and "decoder_text", the texts to read and '
-                f"those to write, or a data set of such dicts. Received: {x!r:.100}"
+                f"those to write, or a data set of such dicts. Received: {arrays.in_line(x)}"
             )
 
     def generate(self, inputs, max_length=None, stop_token_ids="auto", strip_prompt=False):
@@ -305,20 +305,22 @@ def _columns_of(inputs):
     named = inputs if isinstance(inputs, dict) else {"encoder_text": inputs}
     named = {name: value for name, value in named.items() if name != "decoder_text" or value is not None}
     if "encoder_text" not in named or set(named) - {"encoder_text", "decoder_text"}:
-        raise ValueError(f'{_INPUTS}, and may have "decoder_text". Received: {inputs!r:.100}')
+        raise ValueError(f'{_INPUTS}, and may have "decoder_text". Received: {arrays.in_line(inputs)}')
     columns, singles = {}, set()
     for name, value in named.items():
         is_pair = isinstance(inputs, dict) and name == "encoder_text" and isinstance(value, tuple)
         found = [given_data.single_or_many(text) for text in (value if is_pair else (value,))]
         if any(each is None for each in found):
-            raise ValueError(f"{_INPUTS}. Received: {inputs!r:.100}")
+            raise ValueError(f"{_INPUTS}. Received: {arrays.in_line(inputs)}")
         texts = tuple(text for text, _ in found)
         for text in texts:
             given_data.check_texts(text, "inputs")
         columns[name] = texts if is_pair else texts[0]
         singles |= {is_single for _, is_single in found}
     if len(singles) > 1:
-        raise ValueError(f"`inputs` must be texts alone or lists, not both. Received: {inputs!r:.100}")
+        raise ValueError(
+            f"`inputs` must be texts alone or lists, not both. Received: {arrays.in_line(inputs)}"
+        )
     return (columns if isinstance(inputs, dict) else columns["encoder_text"]), singles == {True}
 
 

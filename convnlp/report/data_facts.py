@@ -4,10 +4,12 @@ import collections
 
 import numpy as np
 
+from convnlp.data import examples
+
 MAX_IMBALANCE = 10  # ratio of the most frequent class to the rarest
 MIN_OF_CLASS = 20  # examples of a class, to learn it from
 MIN_HELD_OUT = 200  # examples, to tell models apart
-MAX_SHARE = 0.01  # of duplicates, of texts with several answers, or of unknown pieces
+MAX_SHARE = 0.01  # of duplicates, or of texts with several answers
 MAX_CUT = 0.05  # share of the examples
 
 
@@ -90,7 +92,7 @@ def warnings(facts, num_overlapping):
             f"{train['conflicting']:,} of {total:,} training texts also occur with another label"
             f"{_as_read(train)}; no model can be right about all of these."
         )
-    if train["unknown"] > MAX_SHARE:
+    if train["unknown"] > examples.MAX_UNKNOWN:
         found.append(f"{train['unknown']:.1%} of the pieces are unknown to the vocabulary.")
     for name, count in num_overlapping.items():
         if count:

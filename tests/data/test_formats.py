@@ -215,6 +215,7 @@ def test_a_column_may_be_called_sep(tmp_path, header):
         (["a-b", "b"], ""),
         (["1.0", "2.0"], ""),  # as pandas writes integers beside missing values
         (["good", "bad", "1.5"], ""),
+        (["12345678901234567", "12345678901234568", "x"], ""),  # equal as floats
     ],
 )
 def test_labels_that_are_hardly_meant_as_classes(tmp_path, cells, warning, caplog):

@@ -577,6 +577,8 @@ def test_a_decimal_comma_is_named():
     for label in (Number("stars"), Label("stars", threshold=0.5)):
         with pytest.raises(ValueError, match=f"^{message}$"):
             label.parse(Cell("3,5"))
+    with pytest.raises(ValueError, match=r"must be a finite number\. Received: 'a fine day, and"):
+        Number("stars").parse(Cell("a fine day, and a long one"))
 
 
 def test_numbers_are_labels_of_float32(tmp_path):

@@ -168,7 +168,7 @@ def test_the_same_text_everywhere_cannot_be_split(count):
 @pytest.mark.parametrize(("order", "different"), [(range(9), 9), ([0, 2, 4] * 3, 3)])
 def test_the_error_tells_ids_as_classes_from_texts_that_read_alike(order, different):
     found = examples(9, np.arange(9)).take([*order])
-    what = f"9 examples (different as they are read: {different}, classes: {different})"
+    what = f"9 examples ({different} different as they are read, {different} classes)"
     with pytest.raises(SourceError, match=f"Received: {re.escape(what)}$"):
         validation.choose(found)
 
@@ -216,6 +216,16 @@ def test_texts_that_are_alike_are_in_one_fold_and_the_others_where_they_were():
     assert np.array_equal(parts[60:], before[60:])
     with pytest.raises(SourceError, match="at least two different"):
         validation.folds(found, 5, np.ones(100, np.uint64))
+
+
+def test_few_texts_in_many_ways_of_writing_leave_no_fold_empty():
+    alike = np.repeat(np.arange(1, 3, dtype=np.uint64), 10)
+    for _ in range(20):
+        found = examples(20, RNG.integers(0, 2, 20))
+        assert sorted(set(zip(alike.tolist(), validation.folds(found, 5, alike), strict=True))) in (
+            [(1, 0), (2, 1)],
+            [(1, 1), (2, 0)],
+        )
 
 
 def test_one_text_alone_cannot_be_folded():

@@ -149,6 +149,8 @@ METRICS = {
     "cross-entropy": ["sparse_categorical_crossentropy"],
     "class": [keras.metrics.Recall],
     "object": [keras.metrics.F1Score(threshold=0.5)],
+    "chosen by the targets": ["ce"],
+    "of keras_nlp": [keras_nlp.metrics.Perplexity()],
     "function": {"head": keras.metrics.binary_accuracy},
 }
 
@@ -181,8 +183,8 @@ def test_a_metric_of_logits_is_taken(classifier):
 
 def test_accuracy_of_several_labels_is_not_that_of_one(classifier):
     several = MultiLabelClassifier(classifier.backbone, 2)
-    for metrics in (["acc"], ["mse", "Accuracy"]):
-        with pytest.raises(ValueError, match=r"^`metrics` must be of texts with several labels, .*: '"):
+    for metrics in (["acc"], ["mse", "Accuracy"], [keras.metrics.CategoricalAccuracy()]):
+        with pytest.raises(ValueError, match=r"^`metrics` must suit texts with several labels, .*: ['<]"):
             several.compile(metrics=metrics)
 
 
