@@ -165,8 +165,23 @@ def _rates(flag, texts):
         raise ValueError(f"`--{flag}` must be numbers. Received: {','.join(texts)!r}") from None
 
 
+def checked_plans(args):
+    """Returns the `Plan`s as `plans_of` does, once it has found all that they need.
+
+    Raises:
+        ValueError: if a flag is wrong, or the page has no marks.
+        SourceError: if data are missing of which something is still to be computed.
+    """
+    plans = plans_of(args, tokenizer_of(args))
+    for task, comparison in plans.items():
+        if args.docs_page:
+            page.require_marks(pathlib.Path(args.docs_page), task)
+        files.check(comparison, args.kinds, args.workdir)
+    return plans
+
+
 def tokenizer_of(args):
-    """Returns the path of the tokenizer; trains it if no flag names one and it has not been trained.
+    """Returns the path of the tokenizer; if no flag names one, it is that of the trained one.
 
     Raises:
         ValueError: if the flag names a file that does not exist.
@@ -175,18 +190,29 @@ def tokenizer_of(args):
         if not os.path.isfile(args.tokenizer):
             raise ValueError(f"`--tokenizer` must be an existing file. Received: {args.tokenizer!r}")
         return args.tokenizer
-    source, field = args.pretrain_source, "text"
-    if not source:
-        data = next(iter(data_of(args).values()))
-        source, field = data.source.replace("{data_dir}", args.data_dir), data.text_field
+    source, _ = _text_of(args)
     settings = {"mixer": "sentencepiece", "source": source, "vocabulary_size": args.vocabulary_size}
-    path = cells.Cell("tokenizer", settings).directory(args.workdir) / "spm.model"
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        options = [f"--source={source}", f"--fields={field}", f"--vocabulary_size={args.vocabulary_size}"]
-        command = [sys.executable, "-m", "convnlp.train_tokenizer", *options, f"--output={path}"]
-        subprocess.run(command, check=True)
-    return str(path)
+    return str(cells.Cell("tokenizer", settings).directory(args.workdir) / "spm.model")
+
+
+def train_tokenizer(args):
+    """Trains the tokenizer of `tokenizer_of`, unless it exists."""
+    path = pathlib.Path(tokenizer_of(args))
+    if path.exists():
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    source, field = _text_of(args)
+    options = [f"--source={source}", f"--fields={field}", f"--vocabulary_size={args.vocabulary_size}"]
+    command = [sys.executable, "-m", "convnlp.train_tokenizer", *options, f"--output={path}"]
+    subprocess.run(command, check=True)
+
+
+def _text_of(args):
+    """Returns the source that a tokenizer is trained on, and its field."""
+    if args.pretrain_source:
+        return args.pretrain_source, "text"
+    data = next(iter(data_of(args).values()))
+    return data.source.replace("{data_dir}", args.data_dir), data.text_field
 
 
 def report(comparison, task, workdir, description, failed, args):
@@ -228,14 +254,12 @@ def main(_):
     args = flags.FLAGS
     runner.end_by_sigterm()
     workdir = pathlib.Path(args.workdir)
-    for task, comparison in plans_of(args, tokenizer="").items():  # before anything is computed
-        if args.docs_page:
-            page.require_marks(pathlib.Path(args.docs_page), task)
-        files.check(comparison, args.kinds, workdir)
+    plans = checked_plans(args)  # before anything is computed
     machine.use_threads(args.threads)
     description = machine.describe(args.threads)
     workdir.mkdir(parents=True, exist_ok=True)
-    every_failed, plans = [], plans_of(args, tokenizer_of(args))
+    train_tokenizer(args)
+    every_failed = []
     for task, comparison in plans.items():
         failed, rows = [], []
         for mixer in comparison.mixers:

@@ -6,7 +6,8 @@ import json
 import pytest
 
 from benchmarks import compare
-from benchmarks.comparison import configs
+from benchmarks.comparison import cells, configs
+from convnlp.data import SourceError
 from convnlp.runs import components
 from tests import corpus
 from tests.run_program import run_program
@@ -114,6 +115,29 @@ def test_bad_flags_are_named(given, message):
 def test_a_missing_tokenizer_is_refused():
     with pytest.raises(ValueError, match=r"`--tokenizer` must be an existing file\. Received: 'nowhere'"):
         compare.tokenizer_of(arguments(tokenizer="nowhere"))
+
+
+def test_a_finished_comparison_needs_no_data(tmp_path):
+    given = arguments(
+        mixers=["fourier"],
+        pretrain_source="jsonl:nowhere",
+        tokenizer="",
+        vocabulary_size=100,
+        workdir=tmp_path,
+        docs_page=None,
+        kinds=cells.KINDS,
+    )
+    with pytest.raises(SourceError):
+        compare.checked_plans(given)
+    path = tmp_path / compare.tokenizer_of(given)
+    path.parent.mkdir(parents=True)
+    path.touch()
+    compare.train_tokenizer(given)  # which is done
+    (plan,) = compare.plans_of(given, str(path)).values()
+    for cell in plan.cells("fourier"):
+        cell.directory(tmp_path).mkdir()
+        (cell.directory(tmp_path) / "result.json").write_text("{}")
+    assert compare.checked_plans(given) == {"": plan}
 
 
 ROWS = [
