@@ -9,7 +9,6 @@ the scores of its authors' left-to-right models. With --docs_dir, the results ar
 known models are not scored again, and the table is written into paper.md.
 """
 
-import hashlib
 import json
 import os
 import pathlib
@@ -23,6 +22,7 @@ from benchmarks import machine, pages
 from benchmarks.judging import minimal_pairs, page
 from benchmarks.judging.store import Store
 from benchmarks.shared_flags import define_output
+from benchmarks.weights import sum_of_weights
 from convnlp import programs
 
 _PUBLISHED = ("ngram", "lstm", "txl", "gpt2")
@@ -144,12 +144,6 @@ def _loaded(directory):
     backbone, tokenizer = Seq2SeqBackbone.from_preset(directory), Tokenizer.from_preset(directory)
     MaskedLanguageModeling(input_length=8).check(backbone)
     return backbone, tokenizer
-
-
-def sum_of_weights(directory):
-    """Returns a hash of the weights of a preset: 16 hexadecimal digits."""
-    paths = sorted(pathlib.Path(directory).glob("model*.h5"))
-    return hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()[:16]
 
 
 if __name__ == "__main__":

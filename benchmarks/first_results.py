@@ -6,8 +6,9 @@ DATA holds classification/NAME.{train,valid,test}.jsonl.gz with "text" and "labe
 default recipe of `convnlp finetune`; only the seed is set. The peers choose their penalty by
 cross-validation. A cell is one model on one set with one seed. Cells that are done are not repeated, even
 if only docs/first_results.json has them. The page is written after each cell. The peer `minilm` needs
---minilm=DIRECTORY with the files model.onnx (int8) and tokenizer.json of all-MiniLM-L6-v2. The peer
-`control` fine-tunes another preset, --control=PRESET, as `finetune` does the shipped one.
+--minilm=DIRECTORY with the files model.onnx (int8) and tokenizer.json of all-MiniLM-L6-v2. The model
+`control` fine-tunes another preset, --control=PRESET, as `finetune` does the shipped one; all its cells are
+of the same preset.
 """
 
 import importlib.util
@@ -21,6 +22,7 @@ from benchmarks.scoring import minilm, page, peers
 from benchmarks.scoring.ours import PRESET, Runs
 from benchmarks.scoring.sets import ALL_SETS, SETS
 from benchmarks.shared_flags import define_output, read_seeds
+from benchmarks.weights import sum_of_weights
 from convnlp import programs
 from convnlp.models import preset_checks, preset_names
 
@@ -58,11 +60,12 @@ def main(argv):
     every_seed = [str(seed) for seed in read_seeds(args.seeds)]  # keys of JSON
     text = pathlib.Path(args.docs_dir, "first_results.md")
     pages.require_marks("docs_dir", text, page.BEGIN)
-    runs = Runs(pathlib.Path(args.data_dir), pathlib.Path(args.workdir), args.control)
     figures = pathlib.Path(args.docs_dir, "first_results.json")
     found = (
         json.loads(figures.read_text()) if figures.exists() else {"preset": PRESET, "cells": {}, "labels": {}}
     )
+    control = record_control(found, args.control) if "control" in args.models else None
+    runs = Runs(pathlib.Path(args.data_dir), pathlib.Path(args.workdir), control)
     for name in args.sets:
         for model in args.models:
             for seed in every_seed if model in WITH_SEEDS else every_seed[:1]:
@@ -96,6 +99,26 @@ def check(sets, models, data_dir, minilm_dir=None, control=None):
         for module in minilm.MODULES:
             if importlib.util.find_spec(module) is None:
                 raise ValueError(f"the peer `minilm` needs {module}: pip install -r requirements-bench.txt")
+
+
+def record_control(found, preset):
+    """Records in the figures which preset the control is, and returns its directory.
+
+    Args:
+        found: dict, the figures; "control" is the sum of the weights of the preset that its cells are of.
+        preset: str, of --control.
+
+    Raises:
+        ValueError: if the figures have another preset's cells.
+    """
+    directory = preset_names.locate(preset)
+    weights = sum_of_weights(directory)
+    if found.setdefault("control", weights) != weights:
+        raise ValueError(
+            f"`control` must be the preset of the cells in first_results.json, whose weights have the sum "
+            f"{found['control']}. Received: control={preset!r}, whose sum is {weights}"
+        )
+    return directory
 
 
 def cell(model, text_set, seed, runs, minilm_dir=None):

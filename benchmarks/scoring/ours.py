@@ -1,4 +1,4 @@
-"""The shipped preset on a set: what each way of using it answers, with the library's own programs."""
+"""A preset on a set: what each way of using it answers, with the library's own programs."""
 
 import dataclasses
 import json
@@ -9,6 +9,7 @@ import numpy as np
 
 from benchmarks.run_once import run_once
 from benchmarks.scoring.sets import SETS
+from benchmarks.weights import sum_of_weights
 from convnlp import tasks
 from convnlp.data import Source
 from convnlp.export.lite import comparison, tflite_files
@@ -25,12 +26,14 @@ class Runs:
     Args:
         data_dir: path that holds classification/*.jsonl.gz.
         workdir: `pathlib.Path`; each run has a directory of its own there, and is not repeated.
-        control_preset: str, the preset that `control` fine-tunes.
+        control_dir: str, directory of the preset that `control` fine-tunes. Defaults to None.
+        init_from: str, preset that all runs start from. Defaults to "": the shipped one.
     """
 
     data_dir: pathlib.Path
     workdir: pathlib.Path
-    control_preset: str | None = None
+    control_dir: str | None = None
+    init_from: str = ""
 
     def fit_head(self, text_set, seed):
         """Returns the cell of a linear classifier on the frozen encoder."""
@@ -50,8 +53,9 @@ class Runs:
 
     def control(self, text_set, seed):
         """Returns the cell of another preset, fine-tuned in the same way."""
-        more = {"config.init_from": self.control_preset}
-        return self._cell(text_set, self._trained("convnlp.finetune", text_set, seed, "control", more))
+        workdir = self.workdir / f"control_{sum_of_weights(self.control_dir)}"
+        runs = dataclasses.replace(self, workdir=workdir, init_from=self.control_dir)
+        return runs.finetune(text_set, seed)
 
     def taught(self, text_set, seed):
         """Returns the cell of `finetune` if `self_training` answers the rest of the training file for it."""
@@ -90,8 +94,10 @@ class Runs:
         run = self.workdir / f"{text_set.name}_{name or program.rpartition('.')[2]}_{seed}"
         fields = training_fields(text_set, seed, self.data_dir) | (more or {})
         if text_set.after:
-            first = self._trained("convnlp.finetune", SETS[text_set.after], "0", name, more)
+            first = self._trained("convnlp.finetune", SETS[text_set.after], "0")
             fields["config.init_from"] = first / "preset"
+        elif self.init_from:
+            fields["config.init_from"] = self.init_from
         run_once(program, run, fields, run / "results.json")
         shutil.rmtree(run / "checkpoints", ignore_errors=True)  # larger than all else, and not needed again
         return run

@@ -10,6 +10,7 @@ import pytest
 from benchmarks import first_results, pages
 from benchmarks.scoring import minilm, ours, page, paired, peers
 from benchmarks.scoring.sets import SETS
+from benchmarks.weights import sum_of_weights
 from convnlp.configs import finetune_classification
 from tests import corpus
 from tests.small_classifier import small_classifier
@@ -164,15 +165,47 @@ def test_a_head_that_has_learned_from_the_rest_teaches_a_model(runs):
     ]
 
 
-def test_the_control_is_another_preset_fine_tuned_alike(runs):
+def test_the_control_is_another_preset_fine_tuned_alike(runs, monkeypatch):
     runs, started = runs
-    runs = dataclasses.replace(runs, control_preset="control")
-    for name in ("finetune", "control"):
-        assert len(first_results.cell(name, SETS["sst2_after_imdb"], "0", runs)["predictions"]) == 4
-    first = runs.workdir / "imdb_control_0" / "preset"
-    assert started[2:] == [
-        ("convnlp.finetune", "imdb_control_0", "control"),
-        ("convnlp.finetune", "sst2_after_imdb_control_0", first),
+    monkeypatch.setattr(ours, "classes", lambda preset, source: [0, 1])
+    first_results.cell("finetune", SETS["sst2_after_imdb"], "0", runs)
+    for name in ("one", "another"):
+        control = runs.data_dir / name
+        control.mkdir()
+        (control / "model.weights.h5").write_text(name)
+        of_control = dataclasses.replace(runs, control_dir=str(control))
+        for _ in range(2):  # the second finds its runs done
+            first_results.cell("control", SETS["sst2_after_imdb"], "0", of_control)
+        first = runs.workdir / f"control_{sum_of_weights(control)}" / "imdb_finetune_0" / "preset"
+        assert started[-2:] == [
+            ("convnlp.finetune", "imdb_finetune_0", str(control)),
+            ("convnlp.finetune", "sst2_after_imdb_finetune_0", first),
+        ]
+    assert len(started) == 6
+
+
+def test_all_cells_of_the_control_are_of_one_preset(tmp_path):
+    for name in ("one", "copy", "another"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "model.weights.h5").write_text(name.replace("copy", "one"))
+    found = {}
+    for name in ("one", "copy"):
+        assert first_results.record_control(found, str(tmp_path / name)) == str(tmp_path / name)
+    sums = [sum_of_weights(tmp_path / name) for name in ("one", "another")]
+    with pytest.raises(
+        ValueError, match=f"^`control` must be .* {sums[0]}. Received: .*another.* {sums[1]}$"
+    ):
+        first_results.record_control(found, str(tmp_path / "another"))
+    assert found == {"control": sums[0]}
+
+
+def test_self_training_comes_after_the_labels_of_another_set(runs, monkeypatch):
+    runs, started = runs
+    monkeypatch.setattr(ours, "classes", lambda preset, source: [0, 1])
+    first_results.cell("self_training", SETS["sst2_after_imdb"], "0", runs)
+    assert [(program, run) for program, run, _ in started] == [
+        ("convnlp.finetune", "imdb_finetune_0"),
+        ("convnlp.fit_head", "sst2_after_imdb_self_training_0"),
     ]
 
 
