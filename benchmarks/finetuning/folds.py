@@ -19,7 +19,7 @@ from benchmarks import first_results, pages
 from benchmarks.scoring.sets import SETS
 from benchmarks.shared_flags import numbers
 from convnlp import fit_head, programs
-from convnlp.data import Label, Source, validation
+from convnlp.data import Label, Source, overlap, validation
 from convnlp.layers import HashedNgrams
 from convnlp.models import Seq2SeqBackbone, TextClassifier, Tokenizer, linear_head, preset_names
 from convnlp.tasks import cross_fitting, rows
@@ -57,7 +57,8 @@ def main(argv):
             train, unseen = (
                 read(SETS[name], args, tokenizer, model, *where) for where in splits(SETS[name], size)
             )
-            logits = [way(*train, unseen[1:], num_classes) for way in (held_out, folded)]
+            alike = overlap.hashes(train[0], overlap.Pieces(tokenizer))
+            logits = [way(*train, alike, unseen[1:], num_classes) for way in (held_out, folded)]
             found[SETS[name].title] = [each.argmax(1) == unseen[0].labels for each in logits]
             print(name, size, *(f"{100 * each.mean():.2f}" for each in found[SETS[name].title]), flush=True)
         print(table(found, size))
@@ -85,9 +86,9 @@ def read(text_set, args, tokenizer, model, part, split):
     return found, np.load(kept), counts
 
 
-def held_out(found, vectors, counts, unseen, num_classes):
+def held_out(found, vectors, counts, alike, unseen, num_classes):
     """Returns the logits for unseen texts, float [U,C]: some examples choose, the heads fit the others."""
-    is_held, labels = validation.choose(found), found.labels
+    is_held, labels = validation.choose(found, alike), found.labels
     held, seen = np.flatnonzero(is_held), np.flatnonzero(~is_held)
     candidates = linear_head.fit(vectors[seen], labels[seen], num_classes, PENALTIES_BEFORE)
 
@@ -104,9 +105,10 @@ def held_out(found, vectors, counts, unseen, num_classes):
     return np.tensordot(shares, _logits(pair, unseen), 1)
 
 
-def folded(found, vectors, counts, unseen, num_classes):
+def folded(found, vectors, counts, alike, unseen, num_classes):
     """Returns the logits for unseen texts, float [U,C], as `convnlp fit-head` computes them now."""
-    best = heads.fit(parts_of(vectors, counts, num_classes), found.labels, cross_fitting.folds(found))
+    fold_of = cross_fitting.folds(found, alike)
+    best = heads.fit(parts_of(vectors, counts, num_classes), found.labels, fold_of)
     print(best.chosen, flush=True)
     return answers(best, unseen)
 

@@ -18,6 +18,7 @@ from benchmarks.finetuning import folds
 from benchmarks.scoring.sets import SETS
 from benchmarks.shared_flags import define_output, read_seeds
 from convnlp import programs
+from convnlp.data import overlap
 from convnlp.finetuning import data
 from convnlp.models import Seq2SeqBackbone, TextClassifier, Tokenizer, preset_names
 from convnlp.tasks import cross_fitting
@@ -88,7 +89,7 @@ def cell(found, vectors, counts, num_classes, num_labels, seed, tokenizer):
     others = others[~data.is_among(found.take(others), known, tokenizer)]
     labels = found.labels[labelled]
     parts = folds.parts_of(vectors[labelled], counts[labelled], num_classes)
-    fold_of = cross_fitting.folds(known[0])
+    fold_of = cross_fitting.folds(known[0], overlap.hashes(known[0], overlap.Pieces(tokenizer)))
     before = heads.fit(parts, labels, fold_of)
     after, report = self_training.teach(before, parts, labels, fold_of, (vectors[others], counts[others]))
     logits = [folds.answers(each, (vectors[unseen], counts[unseen])) for each in (before, after)]

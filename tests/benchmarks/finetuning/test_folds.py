@@ -7,7 +7,9 @@ from scipy import sparse
 
 from benchmarks.finetuning import folds
 from benchmarks.scoring.sets import SETS
+from convnlp.data import validation
 from convnlp.data.examples import Examples
+from convnlp.tasks import cross_fitting
 
 
 def test_no_text_that_judges_is_learned_from():
@@ -34,9 +36,22 @@ def easy():
 def test_both_ways_learn_what_is_told(easy, way):
     found, vectors, counts = easy
     seen, unseen = np.arange(200), np.arange(200, 300)
-    logits = way(found.take(seen), vectors[seen], counts[seen], (vectors[unseen], counts[unseen]), 3)
+    train = found.take(seen), vectors[seen], counts[seen], np.zeros(200, np.uint64)
+    logits = way(*train, (vectors[unseen], counts[unseen]), 3)
     assert logits.shape == (100, 3)
     assert np.mean(logits.argmax(1) == found.labels[unseen]) > 0.75
+
+
+@pytest.mark.parametrize(("way", "choice"), [("held_out", validation), ("folded", cross_fitting)])
+def test_texts_that_are_alike_stay_together(easy, monkeypatch, way, choice):
+    found, vectors, counts = easy
+    name = {"held_out": "choose", "folded": "folds"}[way]
+    chosen, original = [], getattr(choice, name)
+    monkeypatch.setattr(choice, name, lambda *given: chosen.append(original(*given)) or chosen[-1])
+    alike = np.repeat(np.arange(1, 151, dtype=np.uint64), 2)
+    getattr(folds, way)(found, vectors, counts, alike, (vectors, counts), 3)
+    first, second = chosen[0].reshape(-1, 2).T
+    np.testing.assert_array_equal(first, second)
 
 
 def test_the_figures_of_the_table():

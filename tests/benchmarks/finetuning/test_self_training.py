@@ -8,6 +8,7 @@ from scipy import sparse
 from benchmarks.finetuning import self_training
 from convnlp.data.examples import Examples
 from convnlp.models import Tokenizer
+from convnlp.tasks import cross_fitting
 from tests import corpus
 
 
@@ -19,7 +20,7 @@ def test_each_text_does_one_thing(count):
     assert (self_training.divided(count, 100, 2)[0] != labelled).any()
 
 
-def test_a_cell_learns_from_the_others_and_leaves_out_what_is_labelled():
+def test_a_cell_learns_from_the_others_and_leaves_out_what_is_labelled(monkeypatch):
     random = np.random.default_rng(0)
     labels = random.integers(0, 3, 900)
     vectors = (2 * np.eye(8)[labels] + random.normal(size=[900, 8])).astype("float32")
@@ -27,8 +28,14 @@ def test_a_cell_learns_from_the_others_and_leaves_out_what_is_labelled():
     rows = [[*random.integers(3, 100, 8), 1] for _ in range(900)]
     labelled, unseen, others = self_training.divided(900, 60, 1)
     rows[others[0]], rows[others[1]] = rows[labelled[0]], rows[unseen[0]]
+    tokenizer, chosen, original = Tokenizer(corpus.tiny_proto()), [], cross_fitting.folds
+    monkeypatch.setattr(cross_fitting, "folds", lambda *given: chosen.append(original(*given)) or chosen[-1])
+    text = "The old river. The old garden"
+    for place in range(1, 21):  # alike, but for the punctuation
+        rows[labelled[place]] = tokenizer(text + "." * place).numpy().tolist()
     found = Examples((tf.ragged.constant(rows, tf.int32),), (16,), labels)
-    cell = self_training.cell(found, vectors, counts, 3, 60, 1, Tokenizer(corpus.tiny_proto()))
+    cell = self_training.cell(found, vectors, counts, 3, 60, 1, tokenizer)
+    assert len({*chosen[0][1:21]}) == 1
     assert cell["num_texts"] == len(others) - 2
     assert [len(each) for each in cell["right"]] == [280, 280]
     assert np.mean(cell["right"], 1).min() > 0.8
