@@ -51,6 +51,7 @@ def write(results, folder):
     page = folder / "performance.md"
     if not page.exists():
         page.write_text(f"# Performance\n\n{BEGIN}\n{pages.END}\n", encoding="utf-8")
+    pages.require_marks("docs_dir", page, BEGIN)
     parts = [summary(results)]
     for name, (plot, title) in PLOTS.items():
         figure = plot(results)

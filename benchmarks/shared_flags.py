@@ -1,9 +1,9 @@
-"""Flags that several programs have: a name has one meaning and one default in all of them.
+"""Flags that several programs have: a name has one meaning in all of them, and paths have no default.
 
 - `--seeds` lists the seeds themselves, as in `--seeds=0,1,2`; it never says how many there are.
 - `--docs_dir` and `--docs_page` lead to a page with marks, between which the program writes what it found.
-  They have no default, so that a trial run writes over nothing in docs/: without one, no page is written. A
-  program that keeps its finished results beside its page requires `--docs_dir`.
+  Without one, no page is written, so that a trial run writes over nothing in docs/. A program that keeps
+  its finished results beside its page requires `--docs_dir`.
 - `--json` names the file for all results; without it there is none.
 - An empty path is none.
 

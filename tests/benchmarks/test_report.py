@@ -75,9 +75,10 @@ def test_only_the_generated_part_of_a_page_is_replaced(folder):
 
 def test_a_page_without_marks_is_an_error(folder):
     (folder / "performance.md").write_text("no marks")
-    with pytest.raises(ValueError, match="must hold"):
+    with pytest.raises(ValueError, match="`--docs_dir` must lead to a page that holds"):
         report.write(report.read(folder / "json"), folder)
     assert (folder / "performance.md").read_text() == "no marks"
+    assert not list(folder.glob("*.svg"))
 
 
 def test_nothing_to_report_is_an_error(tmp_path):
