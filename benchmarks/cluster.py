@@ -214,8 +214,8 @@ def main(_):
     outcome = {"lines": len(lines), "workers": args.num_workers, **outcome, "found": found, **versions}
     print(json.dumps(outcome, indent=1))
     if args.json:
-        found = {"machine": machine.describe(1), **outcome, "problems": problems}
-        outputs.write_file(args.json, f"{json.dumps(found, indent=1)}\n".encode())
+        result = {"machine": machine.describe(1), **outcome, "problems": problems}
+        outputs.write_file(args.json, f"{json.dumps(result, indent=1)}\n".encode())
     for problem in problems:
         print(f"problem: {problem}")
     sys.exit(bool(problems))

@@ -77,12 +77,13 @@ def notes(plan):
     )
     kind = KINDS[plan["data"]["kind"]]
     return [
-        f"Every mixer has the same skeleton (size {plan['size']}, {kind.model}, {plan['data']['length']} "
-        f"tokens), data, seeds and budget: {amount} of {plan['batch_size']} texts for each fine-tuning, and "
-        f"{pretraining}. The step of the best {kind.best} counts; {chosen}.",
-        f"Scores are {kind.score} in per cent: the mean over seeds ± the half-width of its 95% interval "
-        "by Student's t. It shows what another seed of fine-tuning would change, not another test set or "
-        "another pre-training. The gain is paired by seed.",
+        f"Every mixer has the same skeleton (size {plan['size']}, {kind.model_words}, "
+        f"{plan['data']['length']} tokens), data, seeds and budget: {amount} of {plan['batch_size']} "
+        f"texts for each fine-tuning, and {pretraining}. The step of the best {kind.best_words} counts; "
+        f"{chosen}.",
+        f"Scores are {kind.score_words} in per cent: the mean over seeds ± the half-width of its 95% "
+        "interval by Student's t. It shows what another seed of fine-tuning would change, not another test "
+        "set or another pre-training. The gain is paired by seed.",
         "Multiply-adds are those of one text of full length by `cost()`, without the head; tokens/s and "
         "memory (above that of the imported libraries) are measured in a fresh process on rows without pads. "
         "† marks speeds measured while other programs kept the machine busy: too low.",

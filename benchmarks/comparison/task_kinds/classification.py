@@ -16,8 +16,8 @@ class Classification(TaskKind):
     is_measured = True
     metrics: ClassVar = {"accuracy": "accuracy"}
     curve = "accuracy"
-    score = "test accuracies"
-    best = "validation accuracy"
+    score_words = "test accuracies"
+    best_words = "validation accuracy"
 
     def set_task(self, config, plan, data, fields):
         """Sets the fields of the data, a head without n-grams, and what the row sets."""

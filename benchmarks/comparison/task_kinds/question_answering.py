@@ -13,8 +13,8 @@ class QuestionAnswering(TaskKind):
     metrics: ClassVar = {"accuracy": "squad_exact_match", "f1": "squad_f1"}
     curve = "span_accuracy"
     columns = ((", F1", "f1", "f1s"), (", exact match", "accuracy", "hits"))
-    score = "exact matches on test data"
-    best = "share of validation questions with the right span"
+    score_words = "exact matches on test data"
+    best_words = "share of validation questions with the right span"
 
     def set_task(self, config, plan, data, fields):
         """Sets the fields of question answering.

@@ -18,9 +18,9 @@ class TaskKind(abc.ABC):
     # (what is added to the task's name, score, key of each example's scores) per column of a table
     columns: ClassVar[tuple] = (("", "accuracy", "hits"),)
     # What the notes below a table call the model, the score, and the measure of the best step.
-    model: ClassVar[str] = "encoder alone"
-    score: ClassVar[str]
-    best: ClassVar[str]
+    model_words: ClassVar[str] = "encoder alone"
+    score_words: ClassVar[str]
+    best_words: ClassVar[str]
 
     def check_mixer(self, mixer):
         """Checks that a row can be fine-tuned for the task.

@@ -19,9 +19,9 @@ class TextToText(TaskKind):
     chooses_own_rate = True
     metrics: ClassVar = {"accuracy": "exact_match"}
     curve = "token_accuracy"
-    model = "encoder and decoder; the decoder is not pre-trained"
-    score = "exact matches of greedy decoding on test data"
-    best = "validation loss"
+    model_words = "encoder and decoder; the decoder is not pre-trained"
+    score_words = "exact matches of greedy decoding on test data"
+    best_words = "validation loss"
 
     def check_mixer(self, mixer):
         """Checks that a row can decode with several examples in a row of the batch."""
