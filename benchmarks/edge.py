@@ -95,7 +95,11 @@ def located(presets, source, split):
         name, _, directory = pair.partition("=")
         if not directory:
             raise ValueError(f"`--presets` must be NAME=DIRECTORY. Received: {pair!r}")
-        found.append((name, preset_names.locate(directory), source.replace("{name}", name)))
+        try:
+            preset_dir = preset_names.locate(directory)
+        except ValueError as error:
+            raise ValueError(f"`--presets` must name presets. Received: {pair!r}: {error}") from error
+        found.append((name, preset_dir, source.replace("{name}", name)))
         for each in ("train", split):  # the first for calibration
             sources.paths(Source(found[-1][2], each))
     return found

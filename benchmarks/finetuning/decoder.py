@@ -46,7 +46,7 @@ def main(argv):
     args = flags.FLAGS
     sizes = [size_of(size) for size in args.sizes]
     workdir = pathlib.Path(args.workdir)
-    preset = preset_names.locate(args.preset)
+    preset_names.locate(args.preset)  # before anything is written
     sources.paths(Source(args.source))
     require_same(
         workdir,
@@ -58,7 +58,7 @@ def main(argv):
             "seed": args.seed,
         },
     )
-    presets = make_presets(preset, workdir)
+    presets = make_presets(args.preset, workdir)
     make_data(args.source, workdir, max(sizes), args.num_test, args.seed)
     rows = [["", "the input as it is", *untouched(workdir / "test.jsonl")]]
     for size in sizes:

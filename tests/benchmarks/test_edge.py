@@ -73,7 +73,9 @@ def test_all_presets_and_texts_are_looked_for_first(preset, tmp_path):
     assert edge.located([f"a={preset}"], source, "test") == expected
     with pytest.raises(ValueError, match=r"`--presets` must be NAME=DIRECTORY\. Received: 'a'"):
         edge.located(["a"], source, "test")
-    with pytest.raises(ValueError, match="nowhere: no such directory"):
+    with pytest.raises(
+        ValueError, match=r"`--presets` must name presets\. Received: 'b=nowhere': preset now"
+    ):
         edge.located([f"a={preset}", "b=nowhere"], source, "test")
     with pytest.raises(SourceError, match=r"b\.test\.jsonl"):
         edge.located([f"a={preset}", f"b={preset}"], source, "test")

@@ -9,7 +9,7 @@ import pytest
 from benchmarks.finetuning import decoder
 from convnlp.configs import finetune_text_to_text
 from convnlp.data import SourceError
-from convnlp.models import Seq2SeqBackbone, Tokenizer
+from convnlp.models import Seq2SeqBackbone, Tokenizer, preset_names
 from convnlp.runs import given_fields
 from tests import corpus
 
@@ -63,7 +63,7 @@ def test_too_few_sentences(tmp_path):
     assert not (tmp_path / "test.jsonl").exists()
 
 
-def test_the_three_starts(tmp_path):
+def test_the_three_starts(tmp_path, monkeypatch):
     tokenizer = Tokenizer(corpus.tiny_proto())
     both = Seq2SeqBackbone(tokenizer.vocabulary_size(), num_layers=1, decoder_kernel_size=[5], **SMALL)
     for part in (both, tokenizer):
@@ -82,5 +82,15 @@ def test_the_three_starts(tmp_path):
     whole, encoder, random = (backbone.token_embedding.get_weights()[0] for backbone in found)
     np.testing.assert_array_equal(encoder, whole)
     assert np.abs(random - whole).min() > 0
-    with pytest.raises(ValueError, match="--preset must have an encoder and a decoder"):
-        decoder.make_presets(str(tmp_path / "encoder"), tmp_path)
+    given = argparse.Namespace(
+        sizes=["100"],
+        num_test=10,
+        seed=0,
+        workdir=tmp_path / "work",
+        source=f"text:{tmp_path / 'preset' / 'config.json'}",
+        preset="encoder_en",
+    )
+    monkeypatch.setattr(decoder, "flags", argparse.Namespace(FLAGS=given))
+    monkeypatch.setitem(preset_names._directories, "encoder_en", str(tmp_path / "encoder"))
+    with pytest.raises(ValueError, match=r"--preset must have an encoder .* Received: 'encoder_en'$"):
+        decoder.main([])
