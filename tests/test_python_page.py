@@ -11,7 +11,7 @@ from tests.small_classifier import small_classifier
 
 def test_the_code_runs(tmp_path, monkeypatch):
     page = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
-    (code,) = re.findall(r"```python\n(.*?)```", page, re.S)
+    code = "\n".join(re.findall(r"```python\n(.*?)```", page, re.S))
     monkeypatch.chdir(tmp_path)
     small_classifier(["dynamic_conv"], 16, ["bad", "good"]).save_to_preset("preset")
     rows = corpus.reviews(20)

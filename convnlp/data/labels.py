@@ -280,8 +280,9 @@ def _have_numbers(names):
 
 def _no_number(field, value):
     """Returns the error about a value that is not a finite number, such as one with a decimal comma."""
-    has_comma = isinstance(value, str) and isinstance(Cell(value.replace(",", ".")).number(), float)
-    point = ", with a point before its decimals" if has_comma else ""
+    has_comma = isinstance(value, str) and "," in value
+    is_number = has_comma and isinstance(Cell(value.replace(",", ".")).number(), float)
+    point = ", with a point before its decimals" if is_number else ""
     return ValueError(f"`{field}` must be a finite number{point}. Received: {short(value)}")
 
 
