@@ -115,7 +115,7 @@ def record_control(found, preset):
     weights = sum_of_weights(directory)
     if found.setdefault("control", weights) != weights:
         raise ValueError(
-            f"`control` must be the preset of the cells in first_results.json, whose weights have the sum "
+            "`control` must be the preset of the cells in first_results.json, whose weights have the sum "
             f"{found['control']}. Received: control={preset!r}, whose sum is {weights}"
         )
     return directory

@@ -167,7 +167,7 @@ def take(found, is_taken):
 
 
 def joined(found, alike):
-    """Returns `keys_of` examples, of which those that are alike share the least.
+    """Returns the keys of examples, as `keys_of` does; those that are alike share the lowest of theirs.
 
     Args:
         found: `Examples`, n of them. If they have groups, these say what belongs together.

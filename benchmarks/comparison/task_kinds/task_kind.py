@@ -8,7 +8,7 @@ class TaskKind(abc.ABC):
     """What a comparison asks about the kind of its task."""
 
     name: ClassVar[str]  # its key in `KINDS` and in `convnlp.tasks.TASKS`
-    # Fields of `benchmarks.comparison.tasks.Data` that are no settings of a cell. One more or less would be
+    # Fields of `benchmarks.comparison.tasks.Data` that are not settings of a cell. One more or less would be
     # another cell for everything that is finished.
     left_out: ClassVar[tuple] = ("target_length",)
     is_measured: ClassVar[bool] = False  # whether a model's speed can be measured, as `measuring.Model`
