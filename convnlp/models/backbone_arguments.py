@@ -10,7 +10,7 @@ from convnlp.layers.checks import require_count, require_rate
 from convnlp.layers.cross_attention import CROSS_ATTENTION_INITS
 from convnlp.layers.mixer_options import route_options
 from convnlp.layers.mixers import require_mixer
-from convnlp.models.layouts import layer_mixers
+from convnlp.models.layouts import LAYOUTS, layer_mixers
 from convnlp.models.position_embedding import POSITION_EMBEDDINGS
 
 _MOST_LAYERS = 1000
@@ -85,8 +85,9 @@ def mixer_names(config, side):
     num_layers = config["num_decoder_layers"] if is_decoder else config["num_layers"]
     argument = f"{side}_mixer" if config[f"{side}_mixer"] else "mixer"
     given = layer_mixers(config[argument], num_layers, is_decoder)
-    for name in given if isinstance(given, (list, tuple)) else [given]:
-        require_mixer(argument, name)
+    is_list = isinstance(given, (list, tuple))
+    for name in given if is_list else [given]:
+        require_mixer(argument, name, () if is_list else LAYOUTS)
     if not num_layers:
         return []
     names = per_layer(given, argument, num_layers, is_decoder)

@@ -64,6 +64,14 @@ def test_a_layout_is_a_backbone(name):
     assert again.count_params() == backbone.count_params()
 
 
+def test_a_wrong_name_is_answered_with_those_of_mixers_and_layouts():
+    with pytest.raises(ValueError, match=r"`mixer` must be one of .*fourier, .*c_t_t_t, .*mixer='C-T-T-T'"):
+        Seq2SeqBackbone(**SMALL, mixer="C-T-T-T")
+    with pytest.raises(ValueError) as error:  # a layout is no layer
+        Seq2SeqBackbone(**SMALL, mixer=["c_t_t_t"] * 4)
+    assert "matrix_decomposition, or be registered" in str(error.value)
+
+
 def test_options_of_one_mixer_among_others():
     options = {"mb_conv": {"expansion": 2}, "num_heads": 4}
     backbone = Seq2SeqBackbone(**SMALL, mixer="c_c_t_t", mixer_options=options)

@@ -76,12 +76,18 @@ SHARED_ARGUMENTS = {
 }
 
 
-def require_mixer(argument, name):
-    """Raises ValueError unless `name`, the value of an argument, is a key of `MIXERS`."""
+def require_mixer(argument, name, others=()):
+    """Raises ValueError unless `name`, the value of an argument, is a key of `MIXERS`.
+
+    Args:
+        argument: str.
+        name: str.
+        others: names that may stand there too, such as those of layouts, for the message.
+    """
     if name not in MIXERS:
         raise ValueError(
-            f"`{argument}` must be one of {', '.join(MIXERS)}, or be registered first with `register_mixer` "
-            f"(in a program by --modules). Received: {argument}={name!r}"
+            f"`{argument}` must be one of {', '.join([*MIXERS, *others])}, or be registered first with "
+            f"`register_mixer` (in a program by --modules). Received: {argument}={name!r}"
         )
 
 
