@@ -69,8 +69,9 @@ def main(_):
     failed = []
     if "measure" in args.kinds and not args.report_only:
         failed += measure(workdir, folders)
-    for _, plan in table.speed_plans(folders):
-        store.take(speeds.cells_of(plan).values())
+    for mixers in (table.MIXERS, table.OPERATORS):
+        for _, plan in table.speed_plans(folders, mixers):
+            store.take(speeds.cells_of(plan).values())
     kinds = [kind for kind in args.kinds if kind != "measure"]
     for text, plan in work(questions, tokens, seeds, folders) if kinds else ():
         for mixer in plan.mixers:
@@ -88,12 +89,13 @@ def main(_):
 
 
 def measure(workdir, folders):
-    """Measures the speeds of RQ3, length by length with all mixers in turns; returns failed lengths."""
+    """Measures the speeds of RQ3, length by length with all rows of a table in turns; returns what failed."""
     failed = []
-    for length, plan in table.speed_plans(folders):
-        print(f"rq3, {length} tokens", flush=True)
-        if not speeds.compute(plan, workdir, f"speeds-{length}"):
-            failed.append(f"rq3, {length} tokens")
+    for name, mixers in (("speeds", table.MIXERS), ("operators", table.OPERATORS)):
+        for length, plan in table.speed_plans(folders, mixers):
+            print(f"rq3, {name}, {length} tokens", flush=True)
+            if not speeds.compute(plan, workdir, f"{name}-{length}"):
+                failed.append(f"rq3, {name}, {length} tokens")
     return failed
 
 

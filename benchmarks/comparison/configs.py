@@ -89,7 +89,9 @@ def _set_model(model, plan, mixer, with_options=True):
             first = (len(model[name]) - num_layers) // 2
             model[name] = model[name][first : first + num_layers]
     for name, value in variant.fields.get("model", {}).items():
-        model[name] = tuple(value) if isinstance(value, list) else (value,)
+        if isinstance(model[name], tuple):  # an entry per layer, or one for all
+            value = tuple(value) if isinstance(value, list) else (value,)
+        model[name] = value
 
 
 def set_steps(config, num_steps, evaluations):

@@ -10,7 +10,11 @@ from convnlp.models.layouts import layer_mixers
 
 _MOST_LAYERS = 24  # enough for a layout to use all of its mixers
 # Config fields that a row may set in addition to the options of its mixers.
-FIELDS = {"model": ("kernel_size", "dilation_rate"), "pretraining": ("objective",), "task": ("pooling",)}
+FIELDS = {
+    "model": ("kernel_size", "dilation_rate", "residual_form"),
+    "pretraining": ("objective",),
+    "task": ("pooling",),
+}
 OBJECTIVES = ("masked_lm", "span_corruption")  # for pre-training; the first is the default
 
 

@@ -35,7 +35,7 @@ def write(path, store, tokens, seeds, folders):
         "rq1": [tables.gains(plans["rq1"], find), *_together(path, plans["rq1"], find)],
         "rq1_spans": [tables.gains(plans["rq1_spans"], find)],
         "rq2": [tables.budgets(plans["rq2"], find)],
-        "rq3": _speeds(path, plans["rq1"], find, folders),
+        "rq3": [*_speeds(path, plans["rq1"], find, folders), *_operator_speeds(find, folders)],
         "rq4": [tables.pairs(plans["rq4"], find)],
         "rq5": [tables.variants(plans["rq5"], find, costs.model_costs(plans["rq5"][0][2], [_LENGTH, _LONG]))],
         "lra": [
@@ -94,24 +94,42 @@ def _together(path, plans, find):
     return [*parts, *summary_page.notes(found), f"![mean ranks]({name})"]
 
 
-def _speeds(path, plans, find, folders):
-    """Returns costs, speeds if they were measured, and scores against costs."""
-    speed_plans = table.speed_plans(folders)
-    model_costs = costs.model_costs(speed_plans[0][1], [*table.SPEED_LENGTHS, _LENGTH])
+def _operator_speeds(find, folders):
+    """Returns what the operators of RQ4 cost, and their speeds if they were measured."""
+    speed_plans = table.speed_plans(folders, table.OPERATORS)
+    found = costs.model_costs(speed_plans[0][1], table.SPEED_LENGTHS)
+    return _speed_tables(found, _measured(speed_plans, find))
+
+
+def _measured(speed_plans, find):
+    """Returns the results of the measurements that are there: dict, mixer -> length -> result."""
     measured = {}
     for length, plan in speed_plans:
         for mixer, cell in speeds.cells_of(plan).items():
             if (result := find(cell)) is not None:
                 measured.setdefault(mixer, {})[length] = result
-    by_length = {
-        mixer: {length: found[length] for length in table.SPEED_LENGTHS}
-        for mixer, found in model_costs.items()
-    }
-    parts = [tables.speeds(by_length, measured)]
+    return measured
+
+
+def _speed_tables(model_costs, measured):
+    parts = [tables.speeds(model_costs, measured)]
     if not measured:
         parts.append("Speeds have not been measured.")
     elif any(result["busy"] for by_length in measured.values() for result in by_length.values()):
         parts.append("† Other programs kept the machine busy, so the speed is too low.")
+    return parts
+
+
+def _speeds(path, plans, find, folders):
+    """Returns costs, speeds if they were measured, and scores against costs."""
+    speed_plans = table.speed_plans(folders)
+    model_costs = costs.model_costs(speed_plans[0][1], [*table.SPEED_LENGTHS, _LENGTH])
+    measured = _measured(speed_plans, find)
+    by_length = {
+        mixer: {length: found[length] for length in table.SPEED_LENGTHS}
+        for mixer, found in model_costs.items()
+    }
+    parts = _speed_tables(by_length, measured)
     series = [
         {
             mixer: [(length, each[name] / per(length)) for length, each in found.items()]

@@ -14,6 +14,17 @@ CONVOLUTIONS = ("dynamic_conv", "lightweight_conv", "dilated_conv")
 BASELINE = "self_attention:bias_initializer=alibi"
 # In the order in which they are run: the first two can be compared first.
 MIXERS = (CONVOLUTIONS[0], BASELINE, *CONVOLUTIONS[1:])
+# Attention, one layer of it on convolutions, and what may replace it in RQ4 at a linear cost.
+OPERATORS = (
+    BASELINE,
+    "cross_segment_attention",
+    "linear_attention_on_top",
+    "latent_attention_on_top",
+    "linear_attention",
+    "latent_attention",
+    "gated_long_conv",
+    "matrix_decomposition",
+)
 
 # Shared by all cells. IMDb has the longest rows, and one encoder serves all tasks.
 SIZE, BATCH_SIZE, MAX_LENGTH = "mini", 32, 256
@@ -156,6 +167,8 @@ QUESTIONS = {
             "dynamic_conv:model.kernel_size=7",
             "dynamic_conv:model.kernel_size=3+5+7+9",
             "dynamic_conv:model.kernel_size=31+15+7+3",
+            "dynamic_conv:model.residual_form=post",
+            "dynamic_conv:model.residual_form=sublayer_output",
         ),
         ("trec6", "sst2", "snli"),
         from_scratch=False,
@@ -191,11 +204,12 @@ def plans(question, tokens, seeds, folders):
     return [(plan.pretraining.amount, task, plan) for task, plan in found]
 
 
-def speed_plans(folders):
+def speed_plans(folders, mixers=MIXERS):
     """Returns the plans of RQ3: only measurements, with about as many tokens in a batch at each length.
 
     Args:
         folders: as for `plans`.
+        mixers: tuple of str, rows that are measured in turn: `MIXERS` or `OPERATORS`.
 
     Returns:
         List of (length, `Plan`), whose only cells are measurements.
@@ -204,7 +218,7 @@ def speed_plans(folders):
         (
             length,
             Plan(
-                mixers=MIXERS,
+                mixers=mixers,
                 seeds=(),
                 data=dataclasses.replace(_data(TEXT_TRIAL), length=length),
                 tokenizer=TOKENIZER,

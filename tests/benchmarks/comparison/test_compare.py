@@ -145,7 +145,7 @@ ROWS = [
     "lightweight_conv:num_heads=2",
     "synthesizer:modes=dense+attention:rank=4",
     "c_c_t_t:mb_conv.expansion=2",
-    "dynamic_conv:kernel_size=5:model.dilation_rate=1+4:model.kernel_size=3+9:task.pooling=pair",
+    "dynamic_conv:kernel_size=5:model.dilation_rate=1+4:model.kernel_size=3+9:model.residual_form=post:task.pooling=pair",
 ]
 
 
@@ -165,7 +165,7 @@ def test_variants_are_rows_whose_models_have_their_options():
     expected = [{}, {"num_heads": 2}, modes, {"mb_conv": {"expansion": 2}}, {"kernel_size": 5}]
     assert options[::2] == options[1::2] == expected
     assert (tuned.model.kernel_size, tuned.model.dilation_rate) == ((3, 9), (1, 4))
-    assert tuned.task.pooling == "pair"
+    assert (tuned.model.residual_form, tuned.task.pooling) == ("post", "pair")
     config = configs.finetune_config(comparison, ROWS[2], comparison.data, 1e-3)
     mixer = components.backbone(config, 50, "float32").encoder.layers[0]
     assert (mixer.mixer.modes, mixer.mixer.rank) == (["dense", "attention"], 4)

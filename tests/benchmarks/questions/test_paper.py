@@ -43,8 +43,12 @@ def test_speeds_are_measured_length_by_length_and_failures_named(tmp_path, monke
         return plan.data.length != 512
 
     monkeypatch.setattr(paper.speeds, "compute", compute)
-    assert paper.measure(tmp_path, FOLDERS) == ["rq3, 512 tokens"]
-    assert asked == [(length, tmp_path, f"speeds-{length}") for length in paper.table.SPEED_LENGTHS]
+    assert paper.measure(tmp_path, FOLDERS) == ["rq3, speeds, 512 tokens", "rq3, operators, 512 tokens"]
+    assert asked == [
+        (length, tmp_path, f"{name}-{length}")
+        for name in ("speeds", "operators")
+        for length in paper.table.SPEED_LENGTHS
+    ]
 
 
 def test_all_questions_are_asked_with_a_seed_before_the_next():

@@ -44,11 +44,15 @@ def test_what_is_measured_in_turn_is_no_measurement_of_a_mixer_by_itself(plan):
 
 
 def test_all_lengths_are_planned_for_all_mixers():
-    plans = dict(table.speed_plans(FOLDERS))
-    assert list(plans) == [64, 128, 256, 512, 1024, 2048, 4096]
-    names = [cell.name for plan in plans.values() for cell in speeds.cells_of(plan).values()]
-    assert len(set(names)) == 7 * len(table.MIXERS)
-    assert {length * plan.batch_size for length, plan in plans.items()} == {table.SPEED_TOKENS}
+    names = []
+    for mixers in (table.MIXERS, table.OPERATORS):
+        plans = dict(table.speed_plans(FOLDERS, mixers))
+        assert list(plans) == [64, 128, 256, 512, 1024, 2048, 4096]
+        names += [cell.name for plan in plans.values() for cell in speeds.cells_of(plan).values()]
+        assert {length * plan.batch_size for length, plan in plans.items()} == {table.SPEED_TOKENS}
+    # Attention is measured in turn with each group.
+    assert len(set(names)) == 7 * (len(table.MIXERS) + len(table.OPERATORS))
+    assert table.BASELINE in set(table.MIXERS) & set(table.OPERATORS)
 
 
 def test_a_length_is_done_when_all_were_measured_on_a_quiet_machine(plan, tmp_path, monkeypatch):
