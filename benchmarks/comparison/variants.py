@@ -38,7 +38,8 @@ class Variant:
 
         An option applies to all mixers of the row that have it, `MIXER.OPTION` only to that mixer;
         `model.FIELD` and `task.FIELD` are fields of the config, such as a kernel size for each layer, and
-        `pretraining.objective` is one of `OBJECTIVES`. The items of a list are joined by `+`.
+        `pretraining.objective` is one of `OBJECTIVES`. The items of a list are joined by `+`; `[]` and `[3]`
+        are lists of no item and of one.
 
         Raises:
             ValueError: if a name or an option is unknown, or a value has the wrong type.
@@ -144,5 +145,5 @@ def _value(text):
 
 def _text(value):
     if isinstance(value, (list, tuple)):
-        return "+".join(map(_text, value))
+        return "+".join(map(_text, value)) if len(value) > 1 else repr(list(value))
     return str(value).lower() if isinstance(value, bool) else str(value)

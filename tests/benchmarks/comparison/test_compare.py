@@ -171,6 +171,16 @@ def test_variants_are_rows_whose_models_have_their_options():
     assert (mixer.mixer.modes, mixer.mixer.rank) == (["dense", "attention"], 4)
 
 
+@pytest.mark.parametrize(("text", "sizes"), [("[]", []), ("[3]", [3]), ("3+15", [3, 15])])
+def test_a_list_of_any_length_stays_one(text, sizes):
+    """Without convolutions, muse is MUSE-simple."""
+    row = f"muse:kernel_sizes={text}"
+    comparison = plan_of(mixers=[row])
+    assert comparison.mixers == (row,)
+    config = configs.finetune_config(comparison, row, comparison.data, 1e-3)
+    assert config.model.mixer_options.kernel_sizes == sizes
+
+
 @pytest.mark.slow
 @pytest.mark.multiprocess
 def test_a_comparison_is_computed_once_and_continued(tmp_path):
