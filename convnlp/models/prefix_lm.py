@@ -7,6 +7,7 @@ from keras import ops
 
 from convnlp.models import arguments, arrays, given_data
 from convnlp.models.language_model import LanguageModel, certain_logits, tracked, up_to_end
+from convnlp.models.pooled_encoder import token_inputs
 from convnlp.models.prefix_lm_preprocessor import PrefixLMPreprocessor
 from convnlp.models.seq2seq_backbone import Seq2SeqBackbone
 from convnlp.models.token_rows import check_length
@@ -80,10 +81,7 @@ class PrefixLM(LanguageModel, keras_nlp.models.CausalLM):
         self.preprocessor = preprocessor
 
         # === Functional model ===
-        inputs = {
-            "token_ids": keras.Input((None,), dtype="int32", name="token_ids"),
-            "padding_mask": keras.Input((None,), dtype="bool", name="padding_mask"),
-        }
+        inputs = token_inputs()
         mask = inputs["padding_mask"]
         hidden = backbone.encode(inputs["token_ids"], padding_mask=mask, prefix_mask=ops.zeros_like(mask))
         super().__init__(inputs=inputs, outputs=backbone.logits(hidden), compile=False, **kwargs)

@@ -40,15 +40,6 @@ class PrefixLMPreprocessor(TextPreset, keras_nlp.models.CausalLMPreprocessor):
     def build(self, input_shape):
         self.built = True  # the base class would build a packer with a start token
 
-    @property
-    def sequence_length(self):
-        """L."""
-        return self._sequence_length
-
-    @sequence_length.setter
-    def sequence_length(self, value):
-        self._sequence_length = value
-
     def call(self, x, y=None, sample_weight=None, sequence_length=None):
         """As in keras_nlp: `y` and `sample_weight` are made here."""
         text, single = batched(x)
@@ -77,6 +68,3 @@ class PrefixLMPreprocessor(TextPreset, keras_nlp.models.CausalLMPreprocessor):
         """Returns `PrefixLM.generate_step`'s outputs as text: a list of str, in a graph a string tensor."""
         kept = tf.where(tf.cast(x["padding_mask"], tf.bool), x["token_ids"], self.tokenizer.pad_token_id)
         return self.tokenizer.detokenize(kept)
-
-    def get_config(self):
-        return {**super().get_config(), "sequence_length": self.sequence_length}
