@@ -1,6 +1,7 @@
 """A classifier of texts that may have any number of labels at once."""
 
 import keras
+import keras_nlp
 
 from convnlp.models import given_data
 from convnlp.models import labels as label_names
@@ -11,7 +12,7 @@ _OF_ONE_LABEL = ("accuracy", "acc", "categoricalaccuracy")  # metrics, without u
 
 
 @keras.saving.register_keras_serializable(package="convnlp")
-class MultiLabelClassifier(PooledHead):
+class MultiLabelClassifier(PooledHead, keras_nlp.models.Task):
     """Gives a logit per label, float32 [B,C]; the probability that a text has the label is sigmoid(logit).
 
     Args:

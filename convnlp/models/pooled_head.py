@@ -1,7 +1,6 @@
 """What the models of several tasks share: one dense layer on the pooled encoder."""
 
 import keras
-import keras_nlp
 import numpy as np
 
 from convnlp.layers import Dropout
@@ -10,10 +9,11 @@ from convnlp.models import arguments, arrays, given_data
 from convnlp.models.pooled_encoder import PooledEncoder, token_inputs
 
 
-class PooledHead(PooledEncoder, keras_nlp.models.Task):
+class PooledHead(PooledEncoder):
     """Gives U values per text, W dropout([mean_t h_t ; max_t h_t]) + b over the tokens t of its row.
 
     h is the encoder's output; pads are ignored. The head computes in float32, whatever the backbone does.
+    Comes before a keras_nlp class among the bases of a model.
 
     Args:
         backbone: a `Seq2SeqBackbone`. One with a decoder is replaced by its `encoder_only()`, a copy.
@@ -31,17 +31,21 @@ class PooledHead(PooledEncoder, keras_nlp.models.Task):
     pipeline_tag = "text-classification"  # in the model card, in the terms of the Hugging Face hub
     head_arguments = ("pooling",)
 
-    def __init__(self, backbone, units, preprocessor, pooling, dropout, compile, **kwargs):
+    def __init__(self, backbone, units, preprocessor, pooling, dropout, compile, /, **kwargs):
         arguments.refuse_unknown(type(self), kwargs)
         require_rate("dropout", dropout)
         self._take(backbone, preprocessor, pooling)
         self.head_dropout = Dropout(dropout, dtype="float32", name="head_dropout")
         self.head = keras.layers.Dense(units, dtype="float32", name="head")
         inputs = token_inputs()
-        outputs = self.head(self.head_dropout(self.pooled(inputs, pooling)))
+        outputs = self.head(self.head_dropout(self._head_input(inputs, pooling)))
         super().__init__(inputs=inputs, outputs=self._output(outputs), compile=False, **kwargs)
         self.pooling, self.dropout = pooling, dropout
         self._prepare(compile)
+
+    def _head_input(self, inputs, pooling):
+        """Returns the vector of each text, float32 [B,N]; `inputs` are as for `pool`."""
+        return self.pooled(inputs, pooling)
 
     def _output(self, values):
         """Returns the model's output for the head's values [B,U]."""

@@ -2,19 +2,17 @@
 
 import keras
 import keras_nlp
-import numpy as np
 from keras import ops
 
-from convnlp.layers import Dropout, HashedNgrams
-from convnlp.layers.checks import require_rate
-from convnlp.models import arguments, arrays, given_data
+from convnlp.layers import HashedNgrams
+from convnlp.models import arrays
 from convnlp.models import labels as label_names
-from convnlp.models.pooled_encoder import PooledEncoder, token_inputs
+from convnlp.models.pooled_head import PooledHead
 from convnlp.models.token_rows import check_length
 
 
 @keras.saving.register_keras_serializable(package="convnlp")
-class TextClassifier(PooledEncoder, keras_nlp.models.TextClassifier):
+class TextClassifier(PooledHead, keras_nlp.models.TextClassifier):
     """A head on the encoder: logits = W dropout([mean_t h_t ; max_t h_t]) + b over the tokens t of the row.
 
     h is the encoder's output; both poolings ignore pads. The head computes in float32, whatever the backbone
@@ -62,7 +60,6 @@ class TextClassifier(PooledEncoder, keras_nlp.models.TextClassifier):
     ```
     """
 
-    pipeline_tag = "text-classification"
     _gives_logits = _has_classes = True
     head_size_argument = "num_classes"
     head_arguments = ("pooling", "ngram_buckets", "ngram_dim")
@@ -83,32 +80,18 @@ class TextClassifier(PooledEncoder, keras_nlp.models.TextClassifier):
         # keras_nlp's classifiers take this argument, and this is their default.
         if kwargs.get("activation") in (None, "linear"):
             kwargs.pop("activation", None)
-        arguments.refuse_unknown(TextClassifier, kwargs)
         num_classes = check_length("num_classes", num_classes, 2)
         labels = label_names.check_names(labels, num_classes)
+        self.ngram_buckets, self.ngram_dim = ngram_buckets, ngram_dim
+        super().__init__(backbone, num_classes, preprocessor, pooling, dropout, compile, **kwargs)
+        self.num_classes, self.labels = num_classes, labels
 
-        # === Layers ===
-        require_rate("dropout", dropout)
-        self._take(backbone, preprocessor, pooling)
-        self.head_dropout = Dropout(dropout, dtype="float32", name="head_dropout")
-        self.head = keras.layers.Dense(num_classes, dtype="float32", name="head")
-
-        # === Functional model ===
-        inputs = token_inputs()
-        pooled = self.pooled(inputs, pooling)
-        if ngram_buckets:
-            self.ngrams = HashedNgrams(ngram_buckets, ngram_dim, name="ngrams")
-            pooled = ops.concatenate([pooled, self.ngrams(**inputs)], axis=-1)
-        super().__init__(inputs=inputs, outputs=self.head(self.head_dropout(pooled)), compile=False, **kwargs)
-
-        # === Config ===
-        self.num_classes = num_classes
-        self.pooling = pooling
-        self.dropout = dropout
-        self.labels = labels
-        self.ngram_buckets = ngram_buckets
-        self.ngram_dim = ngram_dim
-        self._prepare(compile)
+    def _head_input(self, inputs, pooling):
+        pooled = super()._head_input(inputs, pooling)
+        if not self.ngram_buckets:
+            return pooled
+        self.ngrams = HashedNgrams(self.ngram_buckets, self.ngram_dim, name="ngrams")
+        return ops.concatenate([pooled, self.ngrams(**inputs)], axis=-1)
 
     def fit(
         self,
@@ -150,16 +133,6 @@ class TextClassifier(PooledEncoder, keras_nlp.models.TextClassifier):
             label_names.check_numbers(y, self.num_classes)
         return y
 
-    def predict(self, x=None, batch_size=None, **kwargs):
-        """As in keras_nlp: float32 logits [B,C], and [0,C] for no text."""
-        given_data.check_batch_size(batch_size)
-        x = arrays.of_tables(x)
-        if arrays.is_empty(x):
-            return np.zeros([0, self.num_classes], "float32")
-        self._check_form(x)
-        given_data.check(self, x)
-        return super().predict(x=x, batch_size=batch_size, **kwargs)
-
     def preprocess_samples(self, x, y=None, sample_weight=None):
         """As in keras_nlp, for a batch of any input form; names in `y` become numbers."""
         y = arrays.flat(label_names.to_numbers(y, self.labels))
@@ -169,8 +142,6 @@ class TextClassifier(PooledEncoder, keras_nlp.models.TextClassifier):
         return {
             **super().get_config(),
             "num_classes": self.num_classes,
-            "pooling": self.pooling,
-            "dropout": self.dropout,
             "labels": self.labels,
             "ngram_buckets": self.ngram_buckets,
             "ngram_dim": self.ngram_dim,

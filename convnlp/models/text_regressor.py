@@ -4,6 +4,7 @@ import math
 import numbers
 
 import keras
+import keras_nlp
 import numpy as np
 
 from convnlp.layers.rescaling import Rescaling
@@ -12,7 +13,7 @@ from convnlp.models.pooled_head import PooledHead
 
 
 @keras.saving.register_keras_serializable(package="convnlp")
-class TextRegressor(PooledHead):
+class TextRegressor(PooledHead, keras_nlp.models.Task):
     """Gives a number per text, float32 [B,1]: mean + scale v, where v is the value of the head.
 
     Args:
