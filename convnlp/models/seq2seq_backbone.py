@@ -10,7 +10,6 @@ from convnlp.models import (
     backbone_copies,
     backbone_cost,
     backbone_layers,
-    backbone_limits,
     lora,
     precision,
     presets,
@@ -267,7 +266,10 @@ class Seq2SeqBackbone(ModelPreset, BackboneComputation, keras_nlp.models.Backbon
 
     def longest_text(self, side):
         """Returns the most tokens that the "encoder" or "decoder" takes, or None for any number."""
-        return backbone_limits.longest_text(self, side)
+        limits = [getattr(self, side).longest_text()]
+        if self.position_embedding == "learned":
+            limits.append(self.max_sequence_length)
+        return min((limit for limit in limits if limit is not None), default=None)
 
     def require_length(self, side, name, length):
         """Raises ValueError if the mixers of the "encoder" or "decoder" cannot take texts of `length` tokens.
@@ -277,7 +279,14 @@ class Seq2SeqBackbone(ModelPreset, BackboneComputation, keras_nlp.models.Backbon
             name: str. The name of the argument that gives the length.
             length: int.
         """
-        backbone_limits.require_length(self, side, name, length)
+        longest, having = self.longest_text(side), f"{side}'s mixers have"
+        if longest is not None and length > longest:
+            if longest != getattr(self, side).longest_text():
+                having = "learned position embedding has"
+            raise ValueError(
+                f"`{name}` must be at most {longest}, the longest text that the {having} weights "
+                f"for (max_sequence_length={self.max_sequence_length}). Received: {name}={length}"
+            )
 
     def require_vocabulary(self, preprocessor):
         """Raises ValueError if the ids of a preprocessor's tokenizer are not the rows of the embedding.
@@ -285,7 +294,15 @@ class Seq2SeqBackbone(ModelPreset, BackboneComputation, keras_nlp.models.Backbon
         Args:
             preprocessor: a task's preprocessor; None, or one whose vocabulary is not loaded yet, passes.
         """
-        backbone_limits.require_vocabulary(self, preprocessor)
+        tokenizer = getattr(preprocessor, "tokenizer", None)
+        if (
+            getattr(tokenizer, "proto", None) is not None
+            and tokenizer.vocabulary_size() != self.vocabulary_size
+        ):
+            raise ValueError(
+                "`preprocessor` must have a tokenizer with as many ids as the embedding has rows, "
+                f"vocabulary_size={self.vocabulary_size}. Received: one with {tokenizer.vocabulary_size()}"
+            )
 
     def get_config(self):
         config = {**super().get_config(), **{name: getattr(self, name) for name in self._config_names}}
