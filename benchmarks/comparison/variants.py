@@ -6,9 +6,8 @@ import dataclasses
 from convnlp.layers import MIXERS
 from convnlp.layers.mixer_options import route_options
 from convnlp.models import LAYOUTS
-from convnlp.models.layouts import layer_mixers
+from convnlp.models.layouts import all_mixers
 
-_MOST_LAYERS = 24  # enough for a layout to use all of its mixers
 # Config fields that a row may set in addition to the options of its mixers.
 FIELDS = {
     "model": ("kernel_size", "dilation_rate", "residual_form"),
@@ -100,11 +99,7 @@ class Variant:
 
     def names(self, is_decoder=False):
         """Returns the names of all mixers of the row, in the encoder or the decoder."""
-        names = []
-        for part in self.mixer.split("+"):
-            found = layer_mixers(part, _MOST_LAYERS, is_decoder)
-            names += [found] if isinstance(found, str) else found
-        return names
+        return [name for part in self.mixer.split("+") for name in all_mixers(part, is_decoder)]
 
     def can_write(self):
         """Returns whether it can learn to write texts: it decodes, and can have several examples in a row.

@@ -49,6 +49,8 @@ LAYOUTS = {
     "latent_attention_every_third": (_every_third("latent_attention"), "dynamic_conv"),
 }
 
+_ENOUGH_LAYERS = 4  # for a layout to use all of its mixers
+
 
 def layer_mixers(names, num_layers, is_decoder):
     """Returns one mixer name per layer for a layout; returns anything else unchanged.
@@ -69,3 +71,14 @@ def layer_mixers(names, num_layers, is_decoder):
         return names
     encoder, decoder = LAYOUTS[names]
     return [decoder] * num_layers if is_decoder else encoder(num_layers)
+
+
+def all_mixers(name, is_decoder):
+    """Returns the names of all mixers of a layout, or the one of a mixer, in a list.
+
+    Example:
+    >>> all_mixers("c_c_t_t", is_decoder=True), all_mixers("muse", is_decoder=True)
+    (['relative_attention'], ['muse'])
+    """
+    found = layer_mixers(name, _ENOUGH_LAYERS, is_decoder)
+    return [found] if isinstance(found, str) else [*dict.fromkeys(found)]

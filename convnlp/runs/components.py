@@ -6,9 +6,7 @@ import tensorflow as tf
 
 from convnlp.layers.mixer_options import route_options
 from convnlp.models import SIZES, Seq2SeqBackbone, Tokenizer
-from convnlp.models.layouts import layer_mixers
-
-_MOST_LAYERS = max(size["num_layers"] for size in SIZES.values())  # enough for all mixers of a layout
+from convnlp.models.layouts import all_mixers
 
 
 def check_mixer_options(config):
@@ -23,9 +21,7 @@ def check_mixer_options(config):
     names = []
     for field in ("mixer", "encoder_mixer", "decoder_mixer"):
         for name in (model[field] or "").split(","):
-            for is_decoder in (False, True):
-                found = layer_mixers(name, _MOST_LAYERS, is_decoder)
-                names += [found] if isinstance(found, str) else found
+            names += all_mixers(name, is_decoder=False) + all_mixers(name, is_decoder=True)
     route_options(options, names)
 
 

@@ -7,7 +7,7 @@ from absl import flags, logging
 from convnlp import options, tasks
 from convnlp.layers import MIXERS
 from convnlp.models import preset_names, presets
-from convnlp.models.layouts import layer_mixers
+from convnlp.models.layouts import all_mixers
 from convnlp.objectives import OBJECTIVES, SHARED_OPTIONS
 
 _OF_A_DECODER = ("num_decoder_layers", "decoder_mixer", "decoder_kernel_size", "cross_attention_init")
@@ -156,17 +156,12 @@ def _of_no_objective(names):
 def _of_no_mixer(model):
     """Returns the fields of the model that none of its mixers takes."""
     values = filter(None, (model[field] for field in ("mixer", "encoder_mixer", "decoder_mixer")))
-    names = {name for value in values for each in value.split(",") for name in _of_layout(each)}
+    parts = [part for value in values for part in value.split(",")]
+    names = {name for part in parts for is_decoder in (False, True) for name in all_mixers(part, is_decoder)}
     if not names <= set(MIXERS):  # an unknown one is reported later
         return set()
     taken = {name for mixer in names for name in inspect.signature(MIXERS[mixer]).parameters}
     return {f"model.{name}" for name in _OF_SOME_MIXERS if name not in taken}
-
-
-def _of_layout(name):
-    """Returns the mixers of a layout by name, or of one mixer."""
-    found = layer_mixers(name, 4, is_decoder=False), layer_mixers(name, 4, is_decoder=True)
-    return {each for part in found for each in ([part] if isinstance(part, str) else part)}
 
 
 def without_effect_on_a_head(config, fields):
