@@ -94,7 +94,7 @@ def held_out(found, vectors, counts, alike, unseen, num_classes):
 
     def rank(weights):
         logits = vectors[held] @ weights[0] + weights[1]
-        loss = -linear_head.log_softmax(logits)[np.arange(len(held)), labels[held]].mean()
+        loss = joint.loss(logits, labels[held])
         return np.mean(logits.argmax(1) == labels[held]), -loss
 
     pair = [

@@ -4,6 +4,7 @@ import contextlib
 
 import numpy as np
 import tensorflow as tf
+from scipy import special
 
 from convnlp.layers.conv_mixer import StaticConvMixer
 from convnlp.models import lora
@@ -90,7 +91,7 @@ def _fold(changes, model, backbone, writes_text, keeps_offsets):
     encoder = backbone.encoder
     for layer in encoder._flatten_layers():
         if isinstance(layer, StaticConvMixer) and layer.weight_softmax:
-            changes.set(layer, "folded_taps", _softmax(np.asarray(layer.kernel)))
+            changes.set(layer, "folded_taps", special.softmax(np.asarray(layer.kernel), axis=-1))
     if not encoder.layers:
         return
     if not writes_text:
@@ -154,8 +155,3 @@ def _centre(changes, backbone, sublayers):
         changes.assign(table, values - values.mean(axis=1, keepdims=True))
     for norm in (*(residual.norm for residual, _ in sublayers), backbone.encoder.final_norm):
         changes.set(norm, "is_centred", True)
-
-
-def _softmax(logits):
-    powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    return powers / powers.sum(axis=-1, keepdims=True)

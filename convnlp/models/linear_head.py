@@ -146,7 +146,7 @@ def softmax_regression(features, labels, num_classes, penalty, start=None, weigh
 
     def objective(flat):
         kernel, bias = _parts(flat, num_classes)
-        log_probabilities = log_softmax(features @ kernel.astype(features.dtype) + bias)
+        log_probabilities = special.log_softmax(features @ kernel.astype(features.dtype) + bias, axis=1)
         error = (np.exp(log_probabilities) - targets) * shares
         loss = np.sum(penalty * kernel**2) / 2 - np.sum(log_probabilities * targets * shares)
         slope = transposed @ error.astype(features.dtype) + penalty * kernel
@@ -182,9 +182,3 @@ def _minimum(objective, start, num_features, num_outputs, tolerance):
 
 def _parts(flat, num_classes):
     return flat[:-num_classes].reshape(-1, num_classes), flat[-num_classes:]
-
-
-def log_softmax(logits):
-    """Returns the logarithms of the probabilities, [N,C], for logits [N,C]."""
-    shifted = logits - logits.max(1, keepdims=True)
-    return shifted - np.log(np.exp(shifted).sum(1, keepdims=True))

@@ -3,9 +3,7 @@
 import dataclasses
 
 import numpy as np
-from scipy import optimize
-
-from convnlp.models import linear_head
+from scipy import optimize, special
 
 _LEAST_SHARE = 0.01  # of the first member, an encoder's, whose answers would otherwise be lost
 
@@ -62,7 +60,7 @@ def mixture(members, labels):
     targets, equal = np.eye(members.shape[2])[labels], 1 / len(members)
 
     def objective(shares):
-        log_probabilities = linear_head.log_softmax(np.tensordot(shares, members, 1))
+        log_probabilities = special.log_softmax(np.tensordot(shares, members, 1), axis=1)
         error = np.exp(log_probabilities) - targets
         loss = np.sum((shares - equal) ** 2) - np.sum(log_probabilities * targets)
         slope = 2 * (shares - equal) + np.tensordot(members, error, 2)
@@ -75,7 +73,7 @@ def mixture(members, labels):
 
 def loss(logits, labels):
     """Returns the mean cross-entropy of logits [N,C]."""
-    return -float(linear_head.log_softmax(logits)[np.arange(len(labels)), labels].mean())
+    return -float(special.log_softmax(logits, axis=1)[np.arange(len(labels)), labels].mean())
 
 
 def _loss_alone(logits, labels):

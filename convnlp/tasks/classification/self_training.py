@@ -4,9 +4,8 @@ import dataclasses
 import typing
 
 import numpy as np
-from scipy import sparse
+from scipy import sparse, special
 
-from convnlp.models import linear_head
 from convnlp.tasks import cross_fitting
 from convnlp.tasks.classification import heads, joint
 
@@ -122,7 +121,7 @@ def surest(logits):
     [0, 1, 2, 4, 5]
     """
     classes = logits.argmax(1)
-    order = np.argsort(-linear_head.log_softmax(logits).max(1), kind="stable")
+    order = np.argsort(-special.log_softmax(logits, axis=1).max(1), kind="stable")
     by_class = [order[classes[order] == label] for label in range(logits.shape[1])]
     return np.sort(np.concatenate([each[: round(TAKEN_SHARE * len(each))] for each in by_class]))
 
