@@ -61,7 +61,7 @@ def run(config, workdir, strategy, finish=False):
     task = tasks.build_task(config, tokenizer, train)
     found, held_out, is_trained_on = data.read_examples(task, train, held_out, tokenizer)
     num_overlapping = data.report_overlap(found, held_out, tokenizer) if worker == 0 else {}
-    _, is_adapted = _uses_of_unlabelled(config, task)
+    is_adapted = bool(config.task.unlabelled_source) and not task.has_teachers
     if is_adapted:
         adaptation.check(config)
     labelled, scored = found, held_out.values()
@@ -111,23 +111,17 @@ def run(config, workdir, strategy, finish=False):
 
     if worker == 0:
         ours = is_trained_on is not None  # a validation split that the user gives stays unseen
-        model, left_out = _finished(task, model, found, held_out["validation"], learns=ours)
+        judged, model = task.trained(model, found, held_out["validation"], learns=ours)
+        left_out = None if judged is model else LeftOut(held_out["validation"], model=judged)
         outcome = Outcome(task, model, tokenizer, labelled, held_out, num_overlapping, summary, left_out)
         results.save(config, workdir, outcome)
     strategy_lib.any_worker(strategy, False)  # a worker that ends early takes the others with it
     experiment.finish(workdir)
 
 
-def _uses_of_unlabelled(config, task):
-    """Returns whether `task.unlabelled_source` is answered by teachers, and whether it is for masked LM."""
-    is_given = bool(config.task.unlabelled_source)
-    return is_given and task.has_teachers, is_given and not task.has_teachers
-
-
 def _for_training(config, task, found, scored, tokenizer):
     """Returns what is trained on; texts without labels that teachers answer come last."""
-    is_taught, _ = _uses_of_unlabelled(config, task)
-    if not is_taught:
+    if not (config.task.unlabelled_source and task.has_teachers):
         return task.for_training(found)
     return task.for_training(found, data.read_unlabelled(config, task, [found, *scored], tokenizer))
 
@@ -148,12 +142,6 @@ def _parts(config, tokenizer, train, is_trained_on, task, found, scored, own_sha
             for shard in own_shards
         }
         yield stage.first_step, Sharded(datasets, count), own
-
-
-def _finished(task, model, found, held_out, learns):
-    """Returns (model to keep, `LeftOut` if it has learned from what was held out, else None)."""
-    judged, model = task.trained(model, found, held_out, learns=learns)
-    return model, None if judged is model else LeftOut(held_out, model=judged)
 
 
 def mean_length(found, groups):
