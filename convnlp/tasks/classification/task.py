@@ -106,24 +106,14 @@ class Classification(PooledHeadTask):
         return tuple(name for name in self.metrics if name != "f1" or self.label.num_classes == 2)
 
     def read(self, source, training=False):
-        return read_classification(
-            source,
-            self.tokenizer,
-            self.label,
-            self.sequence_length,
-            self.text_fields,
-            keep_texts=bool(self.teachers),
-        )
+        return self._read(source, self.label)
 
     def read_unlabelled(self, source):
-        return read_classification(
-            source,
-            self.tokenizer,
-            None,
-            self.sequence_length,
-            self.text_fields,
-            keep_texts=self.has_teachers,
-        )
+        return self._read(source, None)
+
+    def _read(self, source, label):
+        arguments = self.tokenizer, label, self.sequence_length, self.text_fields
+        return read_classification(source, *arguments, keep_texts=self.has_teachers)
 
     @property
     def has_teachers(self):
