@@ -20,6 +20,7 @@ from convnlp.bulk import inputs, job, model, outputs, runners
 from convnlp.outputs import check_folder
 from convnlp.programs import run
 
+_VERSION = 1  # increased when a change of this package changes the files of a job
 _MODEL = flags.DEFINE_string("model", None, "Directory of a SavedModel: MODELS/NAME/VERSION.", required=True)
 _INPUT = flags.DEFINE_string(
     "input", None, "KIND:GLOB of jsonl, csv, tsv, parquet, lines or text; tfds:NAME; pydocs.", required=True
@@ -70,16 +71,17 @@ def main(argv):
     fields = text_fields()
     source = inputs.open_input(_INPUT.value, _SPLIT.value, _SHARD_SIZE.value, _DATA_DIR.value, fields)
     folder = os.path.normpath(_OUTPUT.value) if "://" not in _OUTPUT.value else _OUTPUT.value.rstrip("/")
-    description = job.description(
-        source=f"{_INPUT.value} {_SPLIT.value}",
-        format=_FORMAT.value,
-        signature=_SIGNATURE.value,
-        fields=list(fields),
-        shard_size=_SHARD_SIZE.value,
-        model=model.fingerprint(_MODEL.value),
-        inputs=source.description(),
-    )
-    summary = job.open_folder(folder, description)
+    described = {  # without the batch size, the runner and the model's location, which a restart may change
+        "version": _VERSION,
+        "model": model.fingerprint(_MODEL.value),
+        "signature": _SIGNATURE.value,
+        "fields": list(fields),
+        "format": _FORMAT.value,
+        "shard_size": _SHARD_SIZE.value,
+        "input": f"{_INPUT.value} {_SPLIT.value}",
+        "files": source.description(),
+    }
+    summary = job.open_folder(folder, described)
     if summary is None:
         if kept := job.num_done(folder):
             logging.warning("%s: keeping %d shards of an earlier run", folder, kept)

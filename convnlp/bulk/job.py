@@ -9,33 +9,6 @@ import tensorflow as tf
 from convnlp.bulk import outputs
 
 _JOB, _SUMMARY = "job.json", "summary.json"
-_VERSION = 1  # increased when a change of this package changes its files
-
-
-def description(source, format, signature, fields, shard_size, model, inputs):
-    """Returns what identifies a job, a dict for JSON, which must be the same on a restart.
-
-    It does not include the batch size, the runner and the model's location.
-
-    Args:
-        source: string, the input as the user named it, with its split.
-        format: string, format of the predictions.
-        signature: string, the model's signature.
-        fields: list of strings, the text fields.
-        shard_size: int, examples per shard.
-        model: string, the model's fingerprint.
-        inputs: list, the files; see `FileInput.description`.
-    """
-    return {
-        "version": _VERSION,
-        "model": model,
-        "signature": signature,
-        "fields": fields,
-        "format": format,
-        "shard_size": shard_size,
-        "input": source,
-        "files": inputs,
-    }
 
 
 def check_outside(folder, model):
@@ -57,7 +30,7 @@ def open_folder(folder, job):
 
     Args:
         folder: string.
-        job: dict, see `description`.
+        job: dict for JSON, what identifies the job; it must be the same on a restart.
 
     Returns:
         The summary, a dict, if the job is complete; else None.

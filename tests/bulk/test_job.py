@@ -18,9 +18,7 @@ def made(tmp_path):
     def description(**changes):
         source = inputs.open_input(f"jsonl:{tmp_path}/*.jsonl")
         usual = {"format": "jsonl", "signature": "serving_default", "fields": ["text"], "shard_size": 10}
-        return job.description(
-            **{**usual, "source": "jsonl:x", "model": "abc", "inputs": source.description(), **changes}
-        )
+        return {**usual, "input": "jsonl:x", "model": "abc", "files": source.description(), **changes}
 
     return description
 
