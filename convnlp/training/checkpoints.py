@@ -80,7 +80,6 @@ class Checkpoints:
         workdir: directory that all workers share, a local path or a URL.
         model: has `variables`.
         optimizer: a built Keras optimizer.
-        batches: `convnlp.training.shards.Batches` of this worker; None if `restore` provides them.
         strategy: the `tf.distribute.Strategy` of the variables.
         keep: int >= 1. Defaults to 3.
 
@@ -88,7 +87,7 @@ class Checkpoints:
         ValueError: if `keep` is less than 1.
     """
 
-    def __init__(self, workdir, model, optimizer, batches, strategy, keep=3):
+    def __init__(self, workdir, model, optimizer, strategy, keep=3):
         if keep < 1:
             raise ValueError(f"`keep` must be at least 1. Received: keep={keep}")
         self._workdir = workdir
@@ -102,8 +101,6 @@ class Checkpoints:
         self._variables = tf.train.Checkpoint(
             model=[v.value for v in model.variables], optimizer=[v.value for v in optimizer.variables]
         )
-        if batches is not None:
-            self.read_from(batches)
         if self._worker == 0:
             storage.gfile.makedirs(self._directory)
             self._tidy()
@@ -200,12 +197,12 @@ class Checkpoints:
             return "what is there cannot be read now"
         return f"the one of step {before[-1]} is intact" if before else "there is none before it"
 
-    def restore(self, batches_at=None):
+    def restore(self, batches_at):
         """Restores the newest readable checkpoint; logs damaged ones and renames them.
 
         Args:
             batches_at: function of (step, progress) -> fresh `Batches` of the data that the run reads at that
-                step; they are passed to `read_from`. Defaults to None: keeps the present ones.
+                step; they are passed to `read_from`.
 
         Returns:
             (step, progress), or (0, {}) if there is no checkpoint. If the checkpoint of the best step is
@@ -224,8 +221,7 @@ class Checkpoints:
                     f"every checkpoint in {self._directory} is damaged ({next(iter(damaged.values()))}); "
                     "move the directory away to start again"
                 )
-            if batches_at is not None:
-                self.read_from(batches_at(0, {}))
+            self.read_from(batches_at(0, {}))
             return 0, {}
         manifest = _manifest(self._directory, step)
         progress = manifest["facts"]
@@ -241,8 +237,7 @@ class Checkpoints:
                 logging.warning("Using the checkpoint of step %d instead", step)
                 for candidate in damaged:
                     self._set_aside(candidate)
-        if batches_at is not None:
-            self.read_from(batches_at(step, progress))
+        self.read_from(batches_at(step, progress))
         if manifest["num_shards"] != self._num_shards:
             raise CheckpointError(
                 f"the data must have {manifest['num_shards']} shards, as in {self._path(step)}. "

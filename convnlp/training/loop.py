@@ -117,7 +117,7 @@ def train(
             if ema_momentum:
                 averages = Averages(optimizer, model.trainable_variables, ema_momentum)
         reader = stages.Reader(parts, steps_per_call, *workers)
-        checkpoints = checkpoints_lib.Checkpoints(workdir, model, optimizer, None, strategy, keep)
+        checkpoints = checkpoints_lib.Checkpoints(workdir, model, optimizer, strategy, keep)
         step, progress = checkpoints.restore(reader.begin)
         _check_reached(step, num_steps, finish, workdir)
         _check_calls(progress, steps_per_call)

@@ -26,14 +26,18 @@ class Run:
             optimizers.build_slots(self.toy.optimizer, self.toy.model.trainable_variables)
         self.batches = shards.Batches(self.toy.dataset(), 1, 0, 1)
         self.checkpoints = checkpoints_lib.Checkpoints(
-            workdir, self.toy.model, self.toy.optimizer, self.batches, self.toy.strategy, keep
+            workdir, self.toy.model, self.toy.optimizer, self.toy.strategy, keep
         )
+        self.checkpoints.read_from(self.batches)
 
     def save(self, *steps, **facts):
         for step in steps:
             for variable in self.toy.model.variables:
                 variable.assign(np.full(variable.shape, step))
             self.checkpoints.save(step, {"tokens": step, **facts})
+
+    def restore(self):
+        return self.checkpoints.restore(lambda step, progress: self.batches)
 
     def weight(self):
         return float(np.unique(self.toy.head.kernel.numpy()).item())
@@ -50,14 +54,14 @@ def test_restores_weights_slots_iterator_and_facts(tmp_path, run):
     run.save(5)
     expected = next(run.batches)
     other = Run(tmp_path)
-    assert other.checkpoints.restore() == (5, {"tokens": 5})
+    assert other.restore() == (5, {"tokens": 5})
     assert other.weight() == 5
     assert int(other.toy.optimizer.iterations.numpy()) == 7
     np.testing.assert_array_equal(next(other.batches)["token_ids"], expected["token_ids"])
 
 
 def test_a_new_directory_starts_at_zero(run):
-    assert run.checkpoints.restore() == (0, {})
+    assert run.restore() == (0, {})
 
 
 def test_keeps_the_last_and_the_best(tmp_path):
@@ -129,7 +133,7 @@ DAMAGES = [
 def test_a_damaged_newest_is_reported_and_the_one_before_used(tmp_path, run, damage, caplog):
     run.save(1, 2)
     damage(tmp_path / "checkpoints" / "00000002")
-    assert run.checkpoints.restore() == (1, {"tokens": 1})
+    assert run.restore() == (1, {"tokens": 1})
     assert run.weight() == 1
     assert "00000002 is damaged" in caplog.text
     assert "Using the checkpoint of step 1" in caplog.text
@@ -151,11 +155,11 @@ def test_what_cannot_be_read_just_now_is_not_damaged(tmp_path, run, monkeypatch,
     run.save(1, 2)
     with monkeypatch.context() as patch:
         patch.setattr(storage, "fingerprint", failing(storage.fingerprint, error))
-        for read in (run.checkpoints.restore, lambda: run.checkpoints.restore_variables(2)):
+        for read in (run.restore, lambda: run.checkpoints.restore_variables(2)):
             with pytest.raises(type(error)) as caught:
                 read()
             assert caught.value is error
-    assert run.checkpoints.restore()[0] == 2
+    assert run.restore()[0] == 2
 
 
 def test_no_checkpoint_is_overlooked_while_there_is_no_network(monkeypatch):
@@ -190,7 +194,7 @@ def test_a_sector_that_cannot_be_read_is_damage(tmp_path, run, monkeypatch):
     run.save(1, 2)
     broken = failing(storage.fingerprint, OSError(errno.EIO, "Input/output error"))
     monkeypatch.setattr(storage, "fingerprint", broken)
-    assert run.checkpoints.restore()[0] == 1
+    assert run.restore()[0] == 1
 
 
 def failing(fingerprint, error):
@@ -208,7 +212,7 @@ def test_nothing_starts_over_silently_when_all_are_damaged(tmp_path, run):
     run.save(1)
     damage_flip(tmp_path / "checkpoints" / "00000001")
     with pytest.raises(checkpoints_lib.CheckpointError, match=r"every checkpoint .* is damaged .*model.data"):
-        run.checkpoints.restore()
+        run.restore()
 
 
 def test_leftovers_of_a_killed_process_are_removed(tmp_path, run):
@@ -224,7 +228,7 @@ def test_a_manifest_of_version_0_1_0_has_no_sum(tmp_path, run):
     manifest = json.loads(path.read_text())
     del manifest["sha256"]
     path.write_text(json.dumps(manifest))
-    assert run.checkpoints.restore() == (1, {"tokens": 1})
+    assert run.restore() == (1, {"tokens": 1})
 
 
 def test_strangers_are_left_alone_and_named(tmp_path, run, caplog):
@@ -237,7 +241,7 @@ def test_strangers_are_left_alone_and_named(tmp_path, run, caplog):
     (directory / "00000070").write_text("a file")
     (directory / "000000080").mkdir()
     other = Run(tmp_path, keep=1)
-    assert other.checkpoints.restore() == (60, {"tokens": 60})
+    assert other.restore() == (60, {"tokens": 60})
     other.save(80)
     assert other.checkpoints.steps() == [80]
     left = {".DS_Store", ".nfs0000000001", "00000060.bak", "00000070", "000000080", "00000080"}
@@ -257,14 +261,14 @@ def test_files_of_others_in_a_checkpoint_do_not_count(tmp_path, run, monkeypatch
     monkeypatch.setattr(run.checkpoints._variables, "write", write_and_litter)
     run.save(1)
     (tmp_path / "checkpoints" / "00000001" / ".nfs01").unlink()
-    assert run.checkpoints.restore()[0] == 1
+    assert run.restore()[0] == 1
 
 
 def test_a_damaged_best_is_reported_and_the_newest_used(tmp_path, run, caplog):
     run.save(1, best_step=1, best_value=0.5)
     run.save(2, 3, best_step=1, best_value=0.5)
     damage_flip(tmp_path / "checkpoints" / "00000001")
-    assert run.checkpoints.restore() == (3, {"tokens": 3, "best_step": None, "best_value": None})
+    assert run.restore() == (3, {"tokens": 3, "best_step": None, "best_value": None})
     assert "00000001 is damaged" in caplog.text
     assert (tmp_path / "checkpoints" / "damaged-00000001").exists()
     assert run.checkpoints.steps() == [2, 3]
@@ -283,7 +287,7 @@ def test_what_was_set_aside_stays(tmp_path, run):
     for _ in range(2):
         run.save(1, 2)
         damage_flip(tmp_path / "checkpoints" / "00000002")
-        run.checkpoints.restore()
+        run.restore()
     names = {path.name for path in (tmp_path / "checkpoints").iterdir()}
     assert names == {"00000001", "damaged-00000002", "damaged-00000002-2"}
 
@@ -315,12 +319,12 @@ def test_behind_a_url_a_directory_without_a_manifest_is_none():
     storage.gfile.remove(f"{workdir}/checkpoints/00000003/manifest.json")  # killed before it was written
     other = Run(workdir, keep=2)
     assert storage.names(f"{workdir}/checkpoints") == ["00000001", "00000002"]
-    assert other.checkpoints.restore() == (2, {"tokens": 2, "best_step": 1})
+    assert other.restore() == (2, {"tokens": 2, "best_step": 1})
     assert other.weight() == 2
     other.save(3, best_step=3)
     assert other.checkpoints.steps() == [2, 3]
     storage.write(f"{workdir}/checkpoints/00000003/model.index", b"damaged")
-    assert Run(workdir).checkpoints.restore()[0] == 2
+    assert Run(workdir).restore()[0] == 2
     names = storage.names(f"{workdir}/checkpoints")
     assert "damaged-00000003" in names
     assert storage.read(f"{workdir}/checkpoints/damaged-00000003/model.index") == b"damaged"
@@ -356,7 +360,7 @@ def test_a_full_disk_leaves_the_previous_checkpoint(tmp_path):
         assert "\n" not in str(caught.value)
         assert "function_node" not in str(caught.value)
         assert [path.name for path in (tmp_path / "disk" / "checkpoints").iterdir()] == ["00000001"]
-        assert run.checkpoints.restore()[0] == 1
+        assert run.restore()[0] == 1
 
 
 @pytest.mark.parametrize("is_remote", [False, True])
@@ -372,7 +376,7 @@ def test_a_checkpoint_stands_though_those_before_it_cannot_be_removed(
         with pytest.raises(finite.NonFiniteError, match=r"what is there cannot be read now$"):
             run.save(np.nan)
     assert f"Could not remove old checkpoints from {workdir}/checkpoints: no network" in caplog.text
-    assert Run(workdir).checkpoints.restore()[0] == 2
+    assert Run(workdir).restore()[0] == 2
     run.save(3)
     assert run.checkpoints.steps() == [3]
 
