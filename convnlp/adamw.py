@@ -1,7 +1,16 @@
-"""AdamW in one operation per variable."""
+"""AdamW in one operation per variable, and what its weight decay leaves alone."""
 
 import keras
 import tensorflow as tf
+
+
+def undecayed(variables):
+    """Returns those that weight decay leaves alone: biases, norm scales and embeddings.
+
+    Rows of an embedding that no batch has touched get no gradient, so that weight decay would only shrink
+    them.
+    """
+    return [variable for variable in variables if len(variable.shape) < 2 or "embedding" in variable.path]
 
 
 @keras.saving.register_keras_serializable(package="convnlp")

@@ -10,7 +10,7 @@ import inspect
 import keras
 import numpy as np
 
-from convnlp.adamw import AdamW
+from convnlp.adamw import AdamW, undecayed
 
 LEARNING_RATE = 5e-4
 WARMUP = 0.1  # share of the steps
@@ -31,8 +31,7 @@ def optimizer(model):
         model: a task whose variables already exist.
     """
     adamw = AdamW(LEARNING_RATE, weight_decay=WEIGHT_DECAY, beta_2=BETA_2, global_clipnorm=CLIP_NORM)
-    undecayed = [v for v in model.variables if len(v.shape) < 2 or "embedding" in v.path]
-    adamw.exclude_from_weight_decay(var_list=undecayed)
+    adamw.exclude_from_weight_decay(var_list=undecayed(model.variables))
     return adamw
 
 

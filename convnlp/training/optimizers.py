@@ -3,7 +3,7 @@
 import keras
 import tensorflow as tf
 
-from convnlp.adamw import AdamW
+from convnlp.adamw import AdamW, undecayed
 from convnlp.training import schedules
 
 OPTIMIZERS = ("adafactor", "adamw")
@@ -56,14 +56,10 @@ def build(config, num_steps, depth_of=None):
 
 
 def build_slots(optimizer, variables):
-    """Creates the optimizer's slots; excludes biases, norm scales and embeddings from its weight decay.
-
-    Rows of an embedding that no batch has touched get no gradient, so that weight decay would only shrink
-    them.
-    """
-    undecayed = [v for v in variables if len(v.shape) < 2 or "embedding" in v.path]
-    if optimizer.weight_decay and undecayed:
-        optimizer.exclude_from_weight_decay(var_list=undecayed)
+    """Creates the optimizer's slots; excludes the `undecayed` variables from its weight decay."""
+    excluded = undecayed(variables)
+    if optimizer.weight_decay and excluded:
+        optimizer.exclude_from_weight_decay(var_list=excluded)
     optimizer.build(variables)
 
 
