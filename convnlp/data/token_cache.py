@@ -111,7 +111,7 @@ class TokenCache:
         self._names = [shard["name"] for shard in shards]
         self._mapped = functools.lru_cache(maxsize=OPEN_FILES)(self._map)
         for shard in shards:
-            self._check_size(shard, "tokens")
+            self._check_size(shard)
         self._layouts = [self._layout(number) for number in range(len(shards))]
         split = Split.parse(source.split)
         if split.is_whole:
@@ -181,12 +181,12 @@ class TokenCache:
         with _reading(path):
             return np.memmap(path, mode="r", **self._layouts[shard])
 
-    def _check_size(self, shard, kind):
-        path = array_path(self._directory, shard["name"], kind)
+    def _check_size(self, shard):
+        path, wanted = array_path(self._directory, shard["name"], "tokens"), shard["tokens_bytes"]
         size = os.path.getsize(path) if os.path.exists(path) else None
-        if size != shard[f"{kind}_bytes"]:
+        if size != wanted:
             found = "no such file" if size is None else f"{size} bytes"
-            raise SourceError(f"{path}: must have {shard[f'{kind}_bytes']} bytes. Received: {found}")
+            raise SourceError(f"{path}: must have {wanted} bytes. Received: {found}")
 
 
 class Rows:

@@ -82,12 +82,6 @@ def is_empty(x):
     return (isinstance(x, np.ndarray) or tf.is_tensor(x)) and len(x.shape) > 0 and x.shape[0] == 0
 
 
-def require_examples(x, name="x"):
-    """Raises ValueError if x, the argument `name`, is None or holds no example."""
-    if x is None or is_empty(x):
-        raise ValueError(f"`{name}` must hold at least one example. Received: {x!r}")
-
-
 def are_columns(x):
     """Returns whether x is an array, a list or a tensor, or a tuple or dict of them."""
     if isinstance(x, (tuple, dict)):
@@ -157,11 +151,6 @@ def _count(data):
 
 def check_validation_split(validation_split):
     """Raises ValueError unless it is None or a fraction in [0, 1)."""
-    if validation_split is None:
-        return
-    if isinstance(validation_split, bool) or not isinstance(validation_split, (int, float)):
-        valid = False
-    else:
-        valid = 0 <= validation_split < 1
-    if not valid:
+    is_number = isinstance(validation_split, (int, float)) and not isinstance(validation_split, bool)
+    if validation_split is not None and not (is_number and 0 <= validation_split < 1):
         raise ValueError(f"`validation_split` must be in [0, 1). Received: {validation_split!r}")

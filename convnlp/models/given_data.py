@@ -24,7 +24,8 @@ def check(model, x, y=None, sample_weight=None, needs_y=False, name="x"):
         needs_y: bool. Whether the model cannot do without targets. Default False.
         name: str. The caller's name for the data. Default "x".
     """
-    arrays.require_examples(x, name)
+    if x is None or arrays.is_empty(x):
+        raise ValueError(f"`{name}` must hold at least one example. Received: {x!r}")
     takes_fields = getattr(model.preprocessor, "takes_fields", True)
     if isinstance(x, tf.data.Dataset):
         _check_data_set(x, needs_y, name, takes_fields)

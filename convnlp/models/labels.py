@@ -170,6 +170,6 @@ def _in_graph(y, labels):
         return tf.argmax(found, -1, output_type=tf.int32)
 
 
-def _shown(labels, most=8):
-    more = f", ... ({len(labels)} in all)" if len(labels) > most else ""
-    return ", ".join(map(repr, labels[:most])) + more
+def _shown(labels):
+    more = f", ... ({len(labels)} in all)" if len(labels) > 8 else ""
+    return ", ".join(map(repr, labels[:8])) + more

@@ -182,13 +182,14 @@ class Seq2SeqLM(LanguageModel, keras_nlp.models.Seq2SeqLM):
         """Runs the sampler's loop over the positions of int32 [B,T], from the decoder's first state."""
 
         def next_logits(token_ids, state, index):
+            state = dict(state)
             known = {name: state.pop(name) for name in tracked(prompt_mask)}
             logits, hidden, state = self._step(token_ids[:, index - 1], state, index - 1)
             logits, known = certain_logits(logits, token_ids, known, index, stop_token_ids)
             return logits, hidden, {**state, **known}
 
         return self.sampler(
-            next=lambda token_ids, state, index: next_logits(token_ids, dict(state), index),
+            next=next_logits,
             prompt=prompt_ids,
             cache=state,
             index=1,  # position 0 holds the start token

@@ -7,7 +7,6 @@ from convnlp.models import model_card
 from convnlp.report import data_facts, page
 from convnlp.training import storage
 
-FILES = ("report.html", "report.json")
 _REVIEWED = ("test", "validation")  # the first one that exists
 
 
