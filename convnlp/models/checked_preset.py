@@ -1,4 +1,4 @@
-"""How every part of a preset is saved and loaded."""
+"""How each part of a preset, a text's or a model's, is saved and loaded."""
 
 from convnlp.models import presets
 
@@ -36,3 +36,45 @@ class CheckedPreset:
         """
         with presets.explained(preset, cls, kwargs) as directory:
             return super().from_preset(directory, *args, **kwargs)
+
+
+class TextPreset(CheckedPreset):
+    """A `CheckedPreset` of a tokenizer or a preprocessor, which has no weights."""
+
+    _is_written = staticmethod(presets.of_text)
+
+    def load_preset_assets(self, preset):
+        """As in keras_nlp. Raises ValueError, which names the file, if a file is damaged."""
+        presets.check_assets(preset)
+        super().load_preset_assets(preset)
+
+
+class ModelPreset(CheckedPreset):
+    """A `CheckedPreset` of a Keras model, a task's or a backbone."""
+
+    def export(self, filepath, format="tf_saved_model", *args, **kwargs):
+        """As in Keras, a model that takes token ids and their mask; `convnlp export` writes one for texts.
+
+        Raises:
+            ValueError: if the format is "onnx". With tf2onnx installed, Keras would write a file with
+                operations of TensorFlow in it, which ONNX Runtime does not load.
+        """
+        if format == "onnx":
+            raise ValueError(
+                "`format` must be tf_saved_model, litert or openvino, because tf2onnx, which Keras takes for "
+                "ONNX, cannot convert all of our operations; an ONNX file comes from the twin in PyTorch, by "
+                f"benchmarks/peers/pytorch_deployed.py. Received: format={format!r}"
+            )
+        super().export(filepath, format, *args, **kwargs)
+
+    def quantize(self, mode=None, **kwargs):
+        """Not supported: Keras would quantize only the head, and warn about each other layer.
+
+        Raises:
+            NotImplementedError: always; the message names what is supported.
+        """
+        raise NotImplementedError(
+            "`quantize` is not supported. For int8 weights export with `convnlp export-tflite "
+            "--mode=dynamic` (`--mode=int8` quantizes the activations too); to compute in 16 bits load with "
+            f"dtype='mixed_bfloat16'. Received: mode={mode!r}"
+        )

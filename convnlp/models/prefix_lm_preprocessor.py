@@ -5,8 +5,8 @@ import keras_nlp
 import tensorflow as tf
 
 from convnlp.models import arguments
+from convnlp.models.checked_preset import TextPreset
 from convnlp.models.seq2seq_backbone import Seq2SeqBackbone
-from convnlp.models.text_preset import TextPreset
 from convnlp.models.token_rows import batched, check_length, token_rows
 from convnlp.models.tokenizer import Tokenizer
 

@@ -6,8 +6,8 @@ import tensorflow as tf
 
 from convnlp.models import arguments, context_windows
 from convnlp.models.answer_places import token_spans
+from convnlp.models.checked_preset import TextPreset
 from convnlp.models.seq2seq_backbone import Seq2SeqBackbone
-from convnlp.models.text_preset import TextPreset
 from convnlp.models.token_rows import batched, check_length, token_rows
 from convnlp.models.tokenizer import Tokenizer
 

@@ -3,7 +3,7 @@
 import keras
 
 from convnlp.models import arrays, given_data, lora, recipe
-from convnlp.models.model_preset import ModelPreset
+from convnlp.models.checked_preset import ModelPreset
 
 
 class RecipeModel(ModelPreset):

@@ -15,7 +15,7 @@ from convnlp.models import (
     presets,
 )
 from convnlp.models.backbone_computation import BackboneComputation
-from convnlp.models.model_preset import ModelPreset
+from convnlp.models.checked_preset import ModelPreset
 
 
 @keras.saving.register_keras_serializable(package="convnlp")

@@ -9,8 +9,8 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError
 
 from convnlp.models import arguments
+from convnlp.models.checked_preset import TextPreset
 from convnlp.models.seq2seq_backbone import Seq2SeqBackbone
-from convnlp.models.text_preset import TextPreset
 from convnlp.models.token_rows import check_length
 
 SPACE = "\u2581"  # what SentencePiece writes for a space
