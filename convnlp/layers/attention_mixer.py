@@ -134,9 +134,6 @@ class AttentionMixer(TokenMixer):
         rest = {"keys": keys[:, chunk:], "values": values[:, chunk:]}
         return keys, values, {name: tf.ensure_shape(part, state[name].shape) for name, part in rest.items()}
 
-    def receptive_field(self, length):
-        return length
-
     def cost(self, length):
         """Like `TokenMixer.cost`, without the position bias."""
         return {

@@ -11,9 +11,10 @@ class TokenMixer(keras.layers.Layer):
     """The one part of a layer in which positions see each other: [B,T,D] -> [B,T,D].
 
     A subclass states its `name`, which is its key in `convnlp.layers.MIXERS`, and its facts. It implements
-    `mix`, `receptive_field` and `cost`; if it supports steps, also `empty_state` and `advance`. This class
-    checks that no use breaks the facts. `call` is for training and for whole texts; `init_state` and `step`
-    compute the same outputs chunk by chunk, for incremental decoding.
+    `mix` and `cost`; if not every output can see the whole row, also `receptive_field`; if it supports steps,
+    also `empty_state` and `advance`. This class checks that no use breaks the facts. `call` is for training
+    and for whole texts; `init_state` and `step` compute the same outputs chunk by chunk, for incremental
+    decoding.
 
     Facts (class attributes):
         supports_causal: bool. Accepts `causal=True`.
@@ -234,8 +235,11 @@ class TokenMixer(keras.layers.Layer):
         raise NotImplementedError
 
     def receptive_field(self, length):
-        """Returns the largest number of adjacent positions that an output of a row of `length` can see."""
-        raise NotImplementedError
+        """Returns the largest number of adjacent positions that an output of a row of `length` can see.
+
+        By default, all of them.
+        """
+        return length
 
     def cost(self, length):
         """Returns the cost of one example of `length` positions.

@@ -113,9 +113,6 @@ class ExternalAttention(TokenMixer):
         weights /= tf.maximum(total, 1e-6)  # not less, because TFLite may store it as float16
         return self.memory_values(tf.cast(weights, x.dtype))
 
-    def receptive_field(self, length):
-        return length
-
     def cost(self, length):
         memories = 2 * self.memory_size * self.hidden_dim  # of all heads
         projections = 0 if self.query is None else 2 * self.hidden_dim**2

@@ -91,9 +91,6 @@ class FeedForwardStack(TokenMixer):
         z = z * tf.expand_dims(self.scale[:length], 1) + tf.expand_dims(self.offset[:length], 1)  # [B,T,D]
         return self.mlp(zero_pads(tf.cast(z, x.dtype), masks.padding_mask))
 
-    def receptive_field(self, length):
-        return length
-
     def cost(self, length):
         cost = self.mlp.cost(length, self.hidden_dim)
         return {**cost, "parameters": cost["parameters"] + 2 * self.max_sequence_length}

@@ -91,9 +91,6 @@ class FourierMixing(TokenMixer):
         """Returns the n of texts of these lengths."""
         return tf.ones_like(lengths) * self.fixed_length if self.fixed_length else lengths
 
-    def receptive_field(self, length):
-        return length
-
     def cost(self, length):
         width = self.hidden_dim
         return {

@@ -161,9 +161,6 @@ class GatedLongConv(TokenMixer):
         mixed, waves = kernels.long_conv_step(inputs, *self._waves(), state["waves"])
         return self.output_projection(gate * mixed), {"waves": tf.ensure_shape(waves, state["waves"].shape)}
 
-    def receptive_field(self, length):
-        return length
-
     def cost(self, length):
         sizes = (self.hidden_dim, self.num_heads, self.num_waves)
         projections = 3 * self.hidden_dim**2

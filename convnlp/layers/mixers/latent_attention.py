@@ -157,9 +157,6 @@ class LatentAttention(TokenMixer):
         scores = scores_by_head(queries, latent_keys)  # [B,H,T,G*M]
         return self.output_projection(merge_heads(self._attend(scores, seen_by, latent_values, training)))
 
-    def receptive_field(self, length):
-        return length
-
     def cost(self, length):
         dim, latents = self.hidden_dim, self.num_latents
         return {

@@ -152,9 +152,6 @@ class LinearAttention(TokenMixer):
         mixed, sums = kernels.taylor_attention_step(*self._heads(x_chunk, convolved), state["sums"])
         return self._close(x_chunk, mixed), {"sums": sums, **nest("convolution", window)}
 
-    def receptive_field(self, length):
-        return length
-
     def cost(self, length):
         dim, sizes = self.hidden_dim, self._sizes
         projections = 3 * dim**2 + 2 * self.num_heads * self.feature_dim * dim

@@ -118,9 +118,6 @@ class Linformer(TokenMixer):
         weights = self._dropout(masked_softmax(scores_by_head(queries, keys)), training=training)
         return self.output_projection(merge_heads(mix_by_head(weights, values)))
 
-    def receptive_field(self, length):
-        return length
-
     def cost(self, length):
         dim, sums = self.hidden_dim, self.num_sums
         return {

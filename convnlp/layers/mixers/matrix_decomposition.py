@@ -115,9 +115,6 @@ class MatrixDecomposition(TokenMixer):
                 bases, codes = tf.stop_gradient(bases), tf.stop_gradient(codes)
         return tf.matmul(codes, bases)
 
-    def receptive_field(self, length):
-        return length
-
     def cost(self, length):
         dim, rank, steps = self.hidden_dim, self.rank, self.num_steps
         return {

@@ -117,9 +117,6 @@ class MBConv(TokenMixer):
         squeezed = _gelu(self.squeeze(_text_means(z, masks)))  # [B,1 or T,S]
         return self.outer(z * tf.sigmoid(self.excite(squeezed)))
 
-    def receptive_field(self, length):
-        return length
-
     def cost(self, length):
         dim, inner, squeezed = self.hidden_dim, self._inner_dim, self._squeezed_dim
         return {

@@ -69,9 +69,6 @@ class MLPMixer(TokenMixer):
     def mix(self, x, masks, training):
         return self.mlp(zero_pads(x, masks.padding_mask))
 
-    def receptive_field(self, length):
-        return length
-
     def cost(self, length):
         return self.mlp.cost(length, self.hidden_dim)
 

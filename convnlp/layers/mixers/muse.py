@@ -171,9 +171,6 @@ class Muse(TokenMixer):
             state |= nest(conv.name, window)
         return self._join(x_chunk, attended, convolved), state
 
-    def receptive_field(self, length):
-        return length
-
     def cost(self, length):
         projected = self.hidden_dim**2
         costs = [self.attention.cost(length), self.feed_forward.cost(length, self.hidden_dim)]

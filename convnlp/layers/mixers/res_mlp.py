@@ -113,9 +113,6 @@ class ResMLP(TokenMixer):
         y, inputs = self.matrix.step(self._affine(x_chunk), state["inputs"], index)
         return self._scaled(y), {"inputs": inputs}
 
-    def receptive_field(self, length):
-        return length
-
     def cost(self, length):
         return {
             "parameters": self.matrix.num_parameters() + (3 * self.hidden_dim if self.affine else 0),

@@ -201,9 +201,6 @@ class Synthesizer(TokenMixer):
         visible = visible_in_cache(index, tf.shape(x_chunk)[1], tf.shape(state["values"])[1])
         return self._attend(x_chunk, state, visible, index), state
 
-    def receptive_field(self, length):
-        return length
-
     def cost(self, length):
         width = self.hidden_dim
         num_attentions = 1 if "attention" in self.modes else 0
