@@ -7,7 +7,7 @@ import tensorflow as tf
 from convnlp.models import arguments
 from convnlp.models.checked_preset import TextPreset
 from convnlp.models.seq2seq_backbone import Seq2SeqBackbone
-from convnlp.models.token_rows import batched, check_length, token_rows
+from convnlp.models.token_rows import batched, check_length, token_rows, unbatched
 from convnlp.models.tokenizer import Tokenizer
 
 
@@ -47,9 +47,7 @@ class PrefixLMPreprocessor(TextPreset, keras_nlp.models.CausalLMPreprocessor):
         ids, mask = token_rows([self.tokenizer.ragged(text)], length + 1, self.tokenizer.end_token_id)
         weight = tf.cast(mask[:, 1:], tf.float32)
         rows = {"token_ids": ids[:, :-1], "padding_mask": mask[:, :-1]}, ids[:, 1:], weight
-        if single:
-            rows = tf.nest.map_structure(lambda value: tf.squeeze(value, 0), rows)
-        return keras.utils.pack_x_y_sample_weight(*rows)
+        return keras.utils.pack_x_y_sample_weight(*unbatched(rows, single))
 
     def generate_preprocess(self, x, sequence_length=None):
         """Returns inputs of `PrefixLM.generate`: rows that begin with prompts, of length L by default."""
@@ -62,7 +60,7 @@ class PrefixLMPreprocessor(TextPreset, keras_nlp.models.CausalLMPreprocessor):
         is_empty = (count == 0)[:, tf.newaxis]
         ids = tf.where(is_empty & is_first, self.tokenizer.end_token_id, ids)
         rows = {"token_ids": ids, "padding_mask": tf.sequence_mask(tf.maximum(count, 1), length)}
-        return {name: tf.squeeze(row, 0) for name, row in rows.items()} if single else rows
+        return unbatched(rows, single)
 
     def generate_postprocess(self, x):
         """Returns `PrefixLM.generate_step`'s outputs as text: a list of str, in a graph a string tensor."""

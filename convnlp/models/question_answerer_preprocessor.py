@@ -8,7 +8,7 @@ from convnlp.models import arguments, context_windows
 from convnlp.models.answer_places import token_spans
 from convnlp.models.checked_preset import TextPreset
 from convnlp.models.seq2seq_backbone import Seq2SeqBackbone
-from convnlp.models.token_rows import batched, check_length, token_rows
+from convnlp.models.token_rows import batched, check_length, token_rows, unbatched
 from convnlp.models.tokenizer import Tokenizer
 
 
@@ -81,10 +81,8 @@ class QuestionAnswererPreprocessor(TextPreset, keras_nlp.models.Preprocessor):
                 y = found._replace(example=tf.range(tf.shape(spans)[0])).labels(spans)
         else:
             raise ValueError(f"`x` must be one text or a tuple of two. Received: a tuple of {len(x)}")
-        x = {"token_ids": ids, "padding_mask": mask}
-        if is_single:
-            x = {name: tf.squeeze(value, 0) for name, value in x.items()}
-            y = None if y is None else tf.squeeze(y, 0)
+        x = unbatched({"token_ids": ids, "padding_mask": mask}, is_single)
+        y = None if y is None else unbatched(y, is_single)
         return keras.utils.pack_x_y_sample_weight(x, y, sample_weight)
 
     def windows(self, question, context):

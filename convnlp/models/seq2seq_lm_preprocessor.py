@@ -7,7 +7,7 @@ import tensorflow as tf
 from convnlp.models import arguments
 from convnlp.models.checked_preset import TextPreset
 from convnlp.models.seq2seq_backbone import Seq2SeqBackbone
-from convnlp.models.token_rows import batched, check_length, token_rows
+from convnlp.models.token_rows import batched, check_length, token_rows, unbatched
 from convnlp.models.tokenizer import Tokenizer
 
 
@@ -85,7 +85,7 @@ class Seq2SeqLMPreprocessor(TextPreset, keras_nlp.models.Seq2SeqLMPreprocessor):
             "decoder_token_ids": self._shift_right(target),
             "decoder_padding_mask": target_mask,
         }
-        rows, target, weight = _unbatched((rows, target, tf.cast(target_mask, tf.float32)), single)
+        rows, target, weight = unbatched((rows, target, tf.cast(target_mask, tf.float32)), single)
         return keras.utils.pack_x_y_sample_weight(rows, target, weight)
 
     def generate_preprocess(
@@ -118,7 +118,7 @@ class Seq2SeqLMPreprocessor(TextPreset, keras_nlp.models.Seq2SeqLMPreprocessor):
             "decoder_token_ids": self._shift_right(start),
             "decoder_padding_mask": start_mask,
         }
-        return _unbatched(rows, single)
+        return unbatched(rows, single)
 
     def generate_postprocess(self, x):
         """Returns `Seq2SeqLM.generate_step`'s outputs as text: a list of str, in a graph a string tensor."""
@@ -144,7 +144,3 @@ class Seq2SeqLMPreprocessor(TextPreset, keras_nlp.models.Seq2SeqLMPreprocessor):
             "encoder_sequence_length": self.encoder_sequence_length,
             "decoder_sequence_length": self.decoder_sequence_length,
         }
-
-
-def _unbatched(rows, single):
-    return tf.nest.map_structure(lambda value: tf.squeeze(value, 0), rows) if single else rows

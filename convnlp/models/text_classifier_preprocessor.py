@@ -2,12 +2,11 @@
 
 import keras
 import keras_nlp
-import tensorflow as tf
 
 from convnlp.models import arguments
 from convnlp.models.checked_preset import TextPreset
 from convnlp.models.seq2seq_backbone import Seq2SeqBackbone
-from convnlp.models.token_rows import batched, check_length, token_rows
+from convnlp.models.token_rows import batched, check_length, token_rows, unbatched
 from convnlp.models.tokenizer import Tokenizer
 
 
@@ -56,7 +55,5 @@ class TextClassifierPreprocessor(TextPreset, keras_nlp.models.TextClassifierPrep
         token_ids, padding_mask = token_rows(
             [self.tokenizer.ragged(text) for text in texts], self.sequence_length, self.tokenizer.end_token_id
         )
-        x = {"token_ids": token_ids, "padding_mask": padding_mask}
-        if singles[0]:
-            x = {name: tf.squeeze(value, 0) for name, value in x.items()}
+        x = unbatched({"token_ids": token_ids, "padding_mask": padding_mask}, singles[0])
         return keras.utils.pack_x_y_sample_weight(x, y, sample_weight)

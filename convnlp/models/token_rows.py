@@ -48,6 +48,11 @@ def batched(text):
     return (tf.expand_dims(text, 0) if single else text), single
 
 
+def unbatched(rows, single):
+    """Returns tensors made of a `batched` text, in any structure, without the axis B if it was single."""
+    return tf.nest.map_structure(lambda value: tf.squeeze(value, 0), rows) if single else rows
+
+
 def text_batches(texts, batch_size):
     """Yields batches of texts; the last is filled up with "", so that one graph serves all.
 
