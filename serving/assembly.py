@@ -45,17 +45,15 @@ def start(listener, grpc_port, worker=None):
     metrics, limits = Metrics(), server_flags.limits()
     runner = _runner(metrics, limits)
     loader = _loader(metrics, limits, runner, worker)
-    any_labels, host = server_flags.ANY_LABELS.value, server_flags.HOST.value
+    host = server_flags.HOST.value
 
     def build_grpc(manager, reload=None):
         num_threads = server_flags.num_threads()
-        return build_grpc_server(
-            manager, runner, metrics, limits, num_threads, any_labels, reload, worker is not None
-        )
+        return build_grpc_server(manager, runner, metrics, limits, num_threads, reload, worker is not None)
 
     if worker:
         worker.start(metrics)
-        manager = worker.load(functools.partial(_manager, worker.in_step(loader)), any_labels)
+        manager = worker.load(functools.partial(_manager, worker.in_step(loader)))
         site = _site(worker, manager)
         # Its port is taken last: requests that arrive before it answers would have to wait.
         grpc_server = build_grpc(manager, worker.reload)
@@ -66,16 +64,16 @@ def start(listener, grpc_port, worker=None):
         site = _site(metrics, manager)
         grpc_server = build_grpc(manager)
         grpc_port = ports.bind_grpc(grpc_server, host, grpc_port)
-        manager.load(any_labels)
+        manager.load()
         ports.listen(listener)
         if server_flags.POLL.value:
             manager.watch(server_flags.POLL.value)
         if server_flags.config_poll_seconds():
-            manager.watch_configs(server_flags.model_configs, server_flags.config_poll_seconds(), any_labels)
+            manager.watch_configs(server_flags.model_configs, server_flags.config_poll_seconds())
     grpc_server.start()
     http_server = _http_server(listener, manager, runner, metrics, limits, site, worker)
     if worker:
-        worker.follow(manager, server_flags.model_configs, any_labels)
+        worker.follow(manager, server_flags.model_configs)
     else:
         announce(manager.available(), ports.address(listener), grpc_port)
     return http_server, grpc_server
@@ -105,6 +103,7 @@ def _manager(load, configs=None):
         load,
         server_flags.MAX_RETRIES.value,
         server_flags.RETRY_MICROS.value / 1e6,
+        server_flags.ANY_LABELS.value,
     )
 
 

@@ -1,5 +1,6 @@
 """Serves the models of a configuration, and follows what changes in it and in their directories."""
 
+import functools
 import logging
 import threading
 import time
@@ -24,22 +25,23 @@ class ModelManager:
     Args:
         configs: list of `ModelConfig`.
         load, max_retries, retry_seconds: as for `Retries`.
+        any_labels: bool. Whether a label may name a version that is not loaded.
 
     Raises:
         ValueError: if two models have the same name.
     """
 
-    def __init__(self, configs, load, max_retries=5, retry_seconds=60.0):
+    def __init__(self, configs, load, max_retries=5, retry_seconds=60.0, any_labels=False):
         self._configs = by_name(configs)
         self._retries = Retries(load, max_retries, retry_seconds)
+        self._any_labels = any_labels
         self._versions = ServedVersions()
         self._update_lock = threading.RLock()  # one thread at a time loads, unloads and reloads
 
-    def load(self, allow_labels_for_unavailable=False, kept=()):
+    def load(self, kept=()):
         """Loads every model for the first time.
 
         Args:
-            allow_labels_for_unavailable: bool. Whether a label may name a version that is not loaded.
             kept: list of (name, version). What other processes serve. As long as the versions of the policy
                 do not load, these are served here too if they are on disk.
 
@@ -62,19 +64,18 @@ class ModelManager:
                         f"model {name}: {config.base_path}/{version} does not load: {state.error_message}"
                     )
             _warn_of_missing(config)
-            if not allow_labels_for_unavailable:
+            if not self._any_labels:
                 for label, version in config.labels.items():
                     if version not in states:
                         raise ValueError(
                             f"model {name}: label {label} names version {version}, which is not loaded"
                         )
 
-    def reload(self, configs, allow_labels_for_unavailable=False):
+    def reload(self, configs):
         """Serves other models from now on; versions that both configurations want stay loaded.
 
         Args:
             configs: list of `ModelConfig`.
-            allow_labels_for_unavailable: bool. As for `load`.
 
         Raises:
             ServingError: if a label names a version that is not loaded, or a version does not load.
@@ -82,7 +83,8 @@ class ModelManager:
         """
         configs = by_name(configs)
         with self._update_lock:
-            self._check_labels(configs, allow_labels_for_unavailable)
+            if not self._any_labels:
+                self._check_labels(configs)
             before, self._configs = self._configs, configs
             dropped = before.keys() - configs.keys()
             for name, config in configs.items():
@@ -113,12 +115,12 @@ class ModelManager:
                 config.base_path,
             )
 
-    def _check_labels(self, configs, allow_labels_for_unavailable):
+    def _check_labels(self, configs):
         """Raises ServingError if a label names a version that does not serve yet."""
         for name, config in configs.items():
             for version in config.labels.values():
                 state = self._versions.states(name).get(version)
-                if not allow_labels_for_unavailable and not (state and state.servable):
+                if not (state and state.servable):
                     raise ServingError(
                         "FAILED_PRECONDITION",
                         f"Request to assign label to version {version} of model {name}, which is not"
@@ -129,18 +131,14 @@ class ModelManager:
         """Looks regularly for new and removed versions, in a thread that ends with the process."""
         threading.Thread(target=_repeat, args=(self.look, interval_seconds), daemon=True).start()
 
-    def watch_configs(self, read, interval_seconds, allow_labels_for_unavailable=False):
+    def watch_configs(self, read, interval_seconds):
         """Reads the configuration regularly, in a thread, and serves other models if it has changed.
 
         Args:
             read: Callable. Returns the list of `ModelConfig`.
             interval_seconds: float.
-            allow_labels_for_unavailable: bool. As for `load`.
         """
-
-        def look():
-            self.look_at_configs(read, allow_labels_for_unavailable)
-
+        look = functools.partial(self.look_at_configs, read)
         threading.Thread(target=_repeat, args=(look, interval_seconds), daemon=True).start()
 
     def look(self):
@@ -151,12 +149,12 @@ class ModelManager:
             except Exception:  # one model must not stop the updates of the others
                 _log.exception("model %s could not be updated", config.name)
 
-    def look_at_configs(self, read, allow_labels_for_unavailable=False):
+    def look_at_configs(self, read):
         """Reads the configuration once, and serves other models if it has changed."""
         try:
             configs = read()
             if not self.has(configs):
-                self.reload(configs, allow_labels_for_unavailable)
+                self.reload(configs)
         except (ValueError, OSError, ServingError) as error:
             _log.error("the new configuration is not served: %s", error)
         except Exception:  # the next look may do better

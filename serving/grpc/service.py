@@ -32,7 +32,6 @@ def build_grpc_server(
     metrics,
     limits=None,
     num_threads=16,
-    allow_any_labels=False,
     reload=None,
     shares_port=False,
 ):
@@ -44,7 +43,6 @@ def build_grpc_server(
         metrics: `Metrics`. Counts requests.
         limits: `Limits`.
         num_threads: int. How many requests are handled at the same time.
-        allow_any_labels: bool. Whether labels in a new configuration may name versions that are not loaded.
         reload: Callable. Called with a new configuration. Default: `manager.reload`.
         shares_port: bool. Whether other processes listen on its port too.
 
@@ -65,9 +63,7 @@ def build_grpc_server(
     prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(
         PredictionService(manager, runner, metrics, limits), careful
     )
-    model_service_pb2_grpc.add_ModelServiceServicer_to_server(
-        ModelService(manager, allow_any_labels, reload), careful
-    )
+    model_service_pb2_grpc.add_ModelServiceServicer_to_server(ModelService(manager, reload), careful)
     return server
 
 
@@ -240,9 +236,8 @@ class PredictionService(_Service, prediction_service_pb2_grpc.PredictionServiceS
 class ModelService(_Service, model_service_pb2_grpc.ModelServiceServicer):
     """The states of models, and changes of the configuration; see `build_grpc_server` for the arguments."""
 
-    def __init__(self, manager, allow_any_labels, reload=None):
+    def __init__(self, manager, reload=None):
         self._manager = manager
-        self._allow_any_labels = allow_any_labels
         self._reload = reload or manager.reload
 
     def GetModelStatus(self, request, context):
@@ -266,8 +261,7 @@ class ModelService(_Service, model_service_pb2_grpc.ModelServiceServicer):
                     "ServerModelConfig type not supported by HandleReloadConfigRequest."
                     " Only ModelConfigList is currently supported"
                 )
-            configs = model_configs(request.config.model_config_list.config)
-            self._reload(configs, self._allow_any_labels)
+            self._reload(model_configs(request.config.model_config_list.config))
             return model_management_pb2.ReloadConfigResponse()
 
         return self._guarded(context, answer)

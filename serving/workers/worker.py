@@ -70,13 +70,12 @@ class Worker:
 
         return load_in_step
 
-    def load(self, build, allow_labels_for_unavailable=False):
+    def load(self, build):
         """Loads the models for the first time, when the supervisor says so.
 
         Args:
             build: Callable. Called with a list of `ModelConfig`, or None for those of the flags; returns the
                 `ModelManager`.
-            allow_labels_for_unavailable: bool. As for `ModelManager.load`.
 
         Returns:
             The `ModelManager`.
@@ -90,7 +89,7 @@ class Worker:
             manager = manager or build(_configs(order["configs"]))
             self._was_put_off = False
             try:
-                manager.load(allow_labels_for_unavailable, [tuple(key) for key in order["kept"]])
+                manager.load([tuple(key) for key in order["kept"]])
             except ValueError:
                 if not self._was_put_off:
                     raise
@@ -98,13 +97,12 @@ class Worker:
             else:
                 return manager
 
-    def follow(self, manager, read_configs, allow_labels_for_unavailable=False):
+    def follow(self, manager, read_configs):
         """Reports that this process serves, and from now on follows the supervisor's orders, in a thread.
 
         Args:
             manager: `ModelManager`.
             read_configs: Callable. Returns the current list of `ModelConfig` according to the flags.
-            allow_labels_for_unavailable: bool. As for `ModelManager.load`.
         """
 
         def follow():
@@ -116,13 +114,13 @@ class Worker:
                 if order["do"] == "reload":
                     configs = _configs(order["configs"])
                     try:
-                        manager.reload(configs, allow_labels_for_unavailable)
+                        manager.reload(configs)
                     except Exception as found:
                         error = _told(found)
                     adopted = manager.has(configs)
                 else:
                     if order["configs"]:
-                        manager.look_at_configs(read_configs, allow_labels_for_unavailable)
+                        manager.look_at_configs(read_configs)
                     if order["versions"]:
                         manager.look()
 
@@ -132,12 +130,11 @@ class Worker:
         """Reports why this process cannot serve."""
         self._send({"type": "failed", "message": text})
 
-    def reload(self, configs, allow_labels_for_unavailable=False):
+    def reload(self, configs):
         """Calls `ModelManager.reload` in all workers.
 
         Args:
             configs: list of `ModelConfig`.
-            allow_labels_for_unavailable: bool. Ignored: it comes from a flag, which all workers have.
 
         Raises:
             ServingError: the first error of any worker.

@@ -119,7 +119,7 @@ class GrpcMessage(Reader):
             PredictionService(models.manager, models.runner, models.metrics, limits), Careful(server)
         )
         model_service_pb2_grpc.add_ModelServiceServicer_to_server(
-            ModelService(models.manager, False), Careful(server)
+            ModelService(models.manager), Careful(server)
         )
         self._handlers = [server.handler(method) for method in METHODS]
         self.seeds = [bytes([method]) + message.SerializeToString() for method, message in _requests()]

@@ -28,8 +28,9 @@ class InProcess:
         self.metrics = Metrics()
         if configs is None:
             configs = [ModelConfig(path.name, str(path)) for path in sorted(folder.iterdir())]
-        self.manager = ModelManager(configs, Loader(self.metrics, (limits or Limits()).timeout_ms))
-        self.manager.load(allow_labels_for_unavailable=True)
+        load = Loader(self.metrics, (limits or Limits()).timeout_ms)
+        self.manager = ModelManager(configs, load, any_labels=True)
+        self.manager.load()
         self.runner = runner or Runner(2, 8)
         site = build_site(self.metrics, routes=page_routes(self.manager.names))
         self.app = RestApp(self.manager, self.runner, self.metrics, limits, site=site, **options)

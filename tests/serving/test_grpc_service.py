@@ -337,7 +337,7 @@ def test_another_configuration_is_served(served, model_folder):
     assert_fails(lambda: predict(served, "g", {"x": np.float32([0])}), "NOT_FOUND", "Latest(g)")
     assert_fails(lambda: reload(""), "INVALID_ARGUMENT", "every config must have a name")
     assert_fails(lambda: reload("a", "a"), "INVALID_ARGUMENT", "models must have different names")
-    served.manager.reload(before.values(), allow_labels_for_unavailable=True)
+    served.manager.reload(before.values())
 
 
 def test_a_limit_beyond_what_grpc_knows(served):

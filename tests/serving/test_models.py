@@ -39,9 +39,10 @@ def base(tmp_path):
     return tmp_path
 
 
-def manage(base, *, retries=5, **policy):
-    manager = ModelManager([ModelConfig("m", str(base), **policy)], load, retries, retry_seconds=0)
-    manager.load(allow_labels_for_unavailable=True)
+def manage(base, *, retries=5, any_labels=False, **policy):
+    config = ModelConfig("m", str(base), **policy)
+    manager = ModelManager([config], load, retries, retry_seconds=0, any_labels=any_labels)
+    manager.load()
     return manager
 
 
@@ -149,7 +150,7 @@ def test_a_model_whose_update_fails_stops_no_other(base, tmp_path_factory, monke
 
 def test_versions_and_labels_are_found(base):
     (base / "2").mkdir()
-    manager = manage(base, num_latest=None, labels={"stable": 1, "next": 3})
+    manager = manage(base, any_labels=True, num_latest=None, labels={"stable": 1, "next": 3})
     assert (asked(manager), asked(manager, version=1), asked(manager, label="stable")) == (2, 1, 1)
     for which, error in {
         ("version", 3): r"Servable not found for request: Specific\(m, 3\)",
