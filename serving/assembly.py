@@ -44,37 +44,36 @@ def start(listener, grpc_port, worker=None):
     gc.freeze()  # modules are never freed
     metrics, limits = Metrics(), server_flags.limits()
     runner = _runner(metrics, limits)
-    loader = _loader(metrics, limits, runner, worker)
-    host = server_flags.HOST.value
-
-    def build_grpc(manager, reload=None):
-        num_threads = server_flags.num_threads()
-        return build_grpc_server(manager, runner, metrics, limits, num_threads, reload, worker is not None)
-
+    loader = _loader(metrics, limits, runner)
     if worker:
         worker.start(metrics)
         manager = worker.load(functools.partial(_manager, worker.in_step(loader)))
-        site = _site(worker, manager)
-        # Its port is taken last: requests that arrive before it answers would have to wait.
-        grpc_server = build_grpc(manager, worker.reload)
-        ports.bind_grpc(grpc_server, host, grpc_port)
-        ports.listen(listener)
     else:
         manager = _manager(loader)
-        site = _site(metrics, manager)
-        grpc_server = build_grpc(manager)
-        grpc_port = ports.bind_grpc(grpc_server, host, grpc_port)
+    site = _site(worker or metrics, manager)
+    grpc_server = build_grpc_server(
+        manager,
+        runner,
+        metrics,
+        limits,
+        server_flags.num_threads(),
+        reload=worker.reload if worker else manager.reload,
+        shares_port=worker is not None,
+    )
+    # A worker takes its port last: requests that arrive before it answers would have to wait.
+    grpc_port = ports.bind_grpc(grpc_server, server_flags.HOST.value, grpc_port)
+    if not worker:
         manager.load()
-        ports.listen(listener)
-        if server_flags.POLL.value:
-            manager.watch(server_flags.POLL.value)
-        if server_flags.config_poll_seconds():
-            manager.watch_configs(server_flags.model_configs, server_flags.config_poll_seconds())
+    ports.listen(listener)
     grpc_server.start()
     http_server = _http_server(listener, manager, runner, metrics, limits, site, worker)
     if worker:
         worker.follow(manager, server_flags.model_configs)
     else:
+        if server_flags.POLL.value:
+            manager.watch(server_flags.POLL.value)
+        if server_flags.config_poll_seconds():
+            manager.watch_configs(server_flags.model_configs, server_flags.config_poll_seconds())
         announce(manager.available(), ports.address(listener), grpc_port)
     return http_server, grpc_server
 
@@ -114,7 +113,7 @@ def _runner(metrics, limits):
     return Batcher(options, metrics)
 
 
-def _loader(metrics, limits, runner, worker):
+def _loader(metrics, limits, runner):
     return Loader(
         metrics,
         server_flags.TIMEOUT.value,
