@@ -141,6 +141,7 @@ class Supervisor:
             if self._kill_at is not None and not self._members:
                 return self._exit_code
             self._begin_pass()
+            self._watch()
             for key, _ in self._selector.select(self._seconds_to_next()):
                 if key.fileobj is receiver:
                     if set(receiver.recv(64)) & set(SIGNALS):
@@ -279,10 +280,10 @@ class Supervisor:
         now = time.monotonic()
         self._looked.update({what: now for what in self._polls if order.get(what)})
         for member in begun:
-            self._send(member, order)
+            member.channel.send(order)
         for member in new:
             member.has_begun = True
-            self._send(member, {"do": "begin", "configs": self._configs, "kept": kept})
+            member.channel.send({"do": "begin", "configs": self._configs, "kept": kept})
 
     def _is_due(self, what):
         seconds = self._polls[what]
@@ -308,7 +309,7 @@ class Supervisor:
     def _tell(self, verdicts):
         """Tells workers the verdicts, and ends the pass if all are through."""
         for number, verdict in verdicts:
-            self._send(self._members[number], {"do": "decided", **verdict})
+            self._members[number].channel.send({"do": "decided", **verdict})
             if self._reload and verdict is PUT_OFF:
                 self._reload.was_put_off = True
         if not self._pass.is_over:
@@ -335,7 +336,7 @@ class Supervisor:
         question = _Question(member, message["question"], deadline, ready)
         self._questions[self._num_questions] = question
         for number in sorted(ready):
-            self._send(self._members[number], {"do": "page", "question": self._num_questions})
+            self._members[number].channel.send({"do": "page", "question": self._num_questions})
 
     def _has_page(self, member, message):
         """Handles a worker's own metrics."""
@@ -354,15 +355,13 @@ class Supervisor:
     def _answer(self, asker, question, **content):
         """Answers a worker, unless it has died: the one in its place has not asked."""
         if self._members.get(asker.number) is asker:
-            self._send(asker, {"do": "answer", "question": question, **content})
+            asker.channel.send({"do": "answer", "question": question, **content})
 
-    def _send(self, member, message):
-        member.channel.send(message)
-        self._watch(member)
-
-    def _watch(self, member):
-        events = selectors.EVENT_READ | selectors.EVENT_WRITE * member.channel.has_more_to_send
-        self._selector.modify(member.channel, events, member)
+    def _watch(self):
+        """Has the selector report channels with more to send, too, when they accept it."""
+        for member in self._members.values():
+            events = selectors.EVENT_READ | selectors.EVENT_WRITE * member.channel.has_more_to_send
+            self._selector.modify(member.channel, events, member)
 
     def _seconds_to_next(self):
         """Returns the time in seconds until something is due, or None."""
@@ -375,8 +374,6 @@ class Supervisor:
 
     def _do_what_is_due(self):
         now = time.monotonic()
-        for member in self._members.values():
-            self._watch(member)
         for question in list(self._questions.values()):
             if question.deadline <= now:
                 question.missing.clear()
