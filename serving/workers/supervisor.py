@@ -153,16 +153,17 @@ class Supervisor:
     def _fork(self, number, own):
         """Starts a worker; returns `Worker` in the new process, and None in this one."""
         del self._starts[number]
-        ours, its = socket.socketpair()
         signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # until the worker has its own handlers
         sys.stdout.flush()
         sys.stderr.flush()
+        pair = ()
         try:
+            pair = ours, its = socket.socketpair()
             pid = os.fork()
-        except OSError as error:  # no memory, or too many processes, perhaps only for the moment
+        except OSError as error:  # no memory, or too many processes or files, perhaps only for the moment
             signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
-            ours.close()
-            its.close()
+            for each in pair:
+                each.close()
             self._put_off_fork(number, f"worker {number} cannot be started: {error.strerror.lower()}")
             return None
         if not pid:

@@ -295,17 +295,20 @@ def test_a_worker_follows_after_a_configuration_that_there_cannot_be(tmp_path):
             assert (done["type"], done["error"], done["adopted"]) == ("done", error, adopted)
 
 
+@pytest.mark.parametrize("failing", [(os, "fork"), (socket, "socketpair")], ids=lambda each: each[1])
 @pytest.mark.parametrize("was_ready", [True, False])
-def test_a_worker_that_cannot_be_forked_ends_only_a_server_that_begins(was_ready, monkeypatch, capsys):
+def test_a_worker_that_cannot_be_forked_ends_only_a_server_that_begins(
+    was_ready, failing, monkeypatch, capsys
+):
     """Another process may have taken all memory for a moment, and the other workers serve."""
     supervisor = Supervisor(2, [], 1.0, 0, 0)
     supervisor._was_ready = was_ready
     supervisor._starts = {1: 0.0}
 
-    def fork():
+    def fail():
         raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
 
-    monkeypatch.setattr(os, "fork", fork)
+    monkeypatch.setattr(*failing, fail)
     assert supervisor._fork(1, ()) is None
     supervisor._selector.close()
     line = "worker 1 cannot be started: resource temporarily unavailable\n"
