@@ -181,7 +181,8 @@ class RestApp:
             return prepare(predict.read_object(content))
 
         try:
-            is_large = len(content) > _LARGE_BODY_BYTES
+            # No body has more nodes than bytes, so in a small one they need not be counted.
+            is_large = len(content) > min(_LARGE_BODY_BYTES, self._limits.json_nodes)
             document = UNREAD if is_large else predict.read_object(content, True)
             if document is UNREAD:
                 servable, computation, to_json = await body.run(read_and_prepare, len(content))

@@ -138,6 +138,14 @@ def test_the_nodes_of_a_large_document_are_counted_before_it_is_read(
     assert (status, json.loads(answer)) == (413, {"error": error})
 
 
+def test_the_nodes_of_a_small_document_are_counted_too(model_folder, model_configs):
+    models = InProcess(model_folder, model_configs, limits=Limits(json_nodes=3))
+    assert models.post(PATH, b'{"inputs": [1.0]}')[0] == 200
+    status, answer = models.post(PATH, b'{"inputs": [1.0], "a": {}}')
+    error = "More than 3 arrays, objects and members in the body (--max_json_nodes)"
+    assert (status, json.loads(answer)) == (413, {"error": error})
+
+
 def test_a_bomb_is_decompressed_no_further_than_the_limit(model_folder, model_configs, monkeypatch):
     limits = Limits(decompressed_bytes=2**21 + 5)
     models = InProcess(model_folder, model_configs, limits=limits)
