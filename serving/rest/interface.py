@@ -42,7 +42,7 @@ _log = logging.getLogger("serving")
 
 
 class RestApp:
-    """The ASGI application.
+    """The ASGI application, for requests that have come through `Protocol`.
 
     Args:
         manager: `ModelManager`. The models.
@@ -69,7 +69,7 @@ class RestApp:
         self._aside = Aside()
 
     async def __call__(self, scope, receive, send):
-        path = target(scope)
+        path = scope["target"]
         if self._hosts and (host := self._hosts.refused(scope["headers"])) is not None:
             text = error_json(f"The host {host} is not allowed (--allowed_hosts)")
             await _send(send, 403, text.encode("utf-8", "surrogateescape"), [*_JSON, *_CLOSE])
@@ -247,14 +247,6 @@ async def _send(send, status, body, headers):
     headers = [*headers, (b"content-length", b"%d" % len(body))]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
-
-
-def target(scope):
-    """Returns the path as it was sent: not decoded, and with its query. None if it is not a path."""
-    if "target" in scope:
-        return scope["target"]
-    query = b"?" + scope["query_string"] if scope["query_string"] else b""
-    return (scope["raw_path"] + query).decode("latin-1")
 
 
 def _decoded(text):

@@ -6,7 +6,7 @@ from starlette.routing import Route
 
 from convnlp.serving.core.metrics import METRICS_PATH
 from convnlp.serving.rest.http_protocol import VERBS
-from convnlp.serving.rest.interface import not_found, target
+from convnlp.serving.rest.interface import not_found
 
 
 def build_site(metrics=None, metrics_path=METRICS_PATH, routes=()):
@@ -22,7 +22,7 @@ def build_site(metrics=None, metrics_path=METRICS_PATH, routes=()):
     """
 
     def show_metrics(request):
-        asked, headers = target(request.scope), {"content-type": "text/plain"}
+        asked, headers = request.scope["target"], {"content-type": "text/plain"}
         if asked != metrics_path:  # a query is part of the path
             return PlainTextResponse(f"Unexpected path: {asked}. Should be {metrics_path}", 400, headers)
         return PlainTextResponse(metrics.page(), headers=headers)
