@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from convnlp.serving.core.errors import invalid_argument
 from convnlp.serving.core.inference import classify, example_signature, regress
-from convnlp.serving.rest.json_reader import Object
+from convnlp.serving.rest.json_reader import Object, is_array
 from convnlp.serving.rest.json_writer import bracket, float32_decimal, quote
 from convnlp.serving.rest.predict import format_error, signature_name
 from convnlp.serving.rest.tensors import base64_decoded, is_base64, rows_json, type_name
@@ -33,7 +33,7 @@ def read_examples(document, limits):
     if not pair:
         raise format_error(document, "When method is classify, key 'examples' is expected and was not found")
     examples = pair[1]
-    if not isinstance(examples, list) or isinstance(examples, Object):
+    if not is_array(examples):
         raise format_error(document, "Expecting 'examples' value to be an list/array")
     if not examples:
         raise format_error(document, "'examples' value is an empty array")
@@ -92,7 +92,7 @@ def _example(value):
     example = tf.train.Example()
     for key, content in value:
         name = key.split(b"\0")[0]  # ends at a NUL character, as in C
-        is_list = isinstance(content, list) and not isinstance(content, Object)
+        is_list = is_array(content)
         feature = tf.train.Feature()
         if not (is_list and _add_plain(content, feature)):
             for element in content if is_list else [content]:

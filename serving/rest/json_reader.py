@@ -60,6 +60,11 @@ class Object(list):
         return next((pair for pair in self if pair[0] == key), None)
 
 
+def is_array(value):
+    """Whether a value is an array, and not an `Object`, which is a list too."""
+    return isinstance(value, list) and not isinstance(value, Object)
+
+
 class _Word(float):
     """NaN or an infinity written as a word, as opposed to a number too large for a double."""
 

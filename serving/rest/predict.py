@@ -2,7 +2,7 @@
 
 from convnlp.serving.core import inference
 from convnlp.serving.core.errors import invalid_argument
-from convnlp.serving.rest.json_reader import UNREAD, Object, read, read_quickly
+from convnlp.serving.rest.json_reader import UNREAD, Object, is_array, read, read_quickly
 from convnlp.serving.rest.json_writer import shown
 from convnlp.serving.rest.tensors import (
     outputs_json,
@@ -48,7 +48,7 @@ def predict_json(document, find_servable, limits):
         return servable, inference.predict(signature, arrays), outputs_json
     if not instances:
         raise invalid_argument("Missing 'inputs' or 'instances' key")
-    if not isinstance(instances[1], list) or isinstance(instances[1], Object):
+    if not is_array(instances[1]):
         raise format_error(document, "Expecting 'instances' to be an list/array")
     if not instances[1]:
         raise format_error(document, "No values in 'instances' array")
@@ -60,7 +60,7 @@ def predict_json(document, find_servable, limits):
 def _check_columns(value, limits):
     """Refuses batches that are too large before tensors are made."""
     for column in [item for _, item in value] if isinstance(value, Object) else [value]:
-        if isinstance(column, list) and not isinstance(column, Object):
+        if is_array(column):
             limits.check_batch_size(len(column))
 
 

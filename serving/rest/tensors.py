@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from convnlp.serving.core.errors import ServingError, invalid_argument
-from convnlp.serving.rest.json_reader import Object
+from convnlp.serving.rest.json_reader import Object, is_array
 from convnlp.serving.rest.json_writer import bracket, decimal, float32_decimal, quote, shown, write
 
 # NumPy's own limit; TF Serving's is 254.
@@ -237,7 +237,7 @@ def _add_row(name, value, inputs, shapes, values):
 def _dense(value, info):
     """Returns shape and flat values; the first elements define the shape, and all others must agree."""
     shape, first = [], value
-    while isinstance(first, list) and not isinstance(first, Object):
+    while is_array(first):
         shape.append(len(first))
         if not first:
             break
@@ -250,7 +250,7 @@ def _dense(value, info):
 
 
 def _fill(value, level, shape, kind, flat):
-    if not isinstance(value, list) or isinstance(value, Object):
+    if not is_array(value):
         if level != len(shape):
             raise invalid_argument(
                 f"JSON Value: {shown(value)} found at incorrect level: {level + 1} in the JSON DOM."
