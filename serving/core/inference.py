@@ -244,5 +244,4 @@ def _shape(array):
 
 
 def _dtype(array):
-    dtype = tf.string if array.dtype == object else tf.as_dtype(array.dtype)
-    return types_pb2.DataType.Name(dtype.as_datatype_enum)
+    return types_pb2.DataType.Name(tf.as_dtype(array.dtype).as_datatype_enum)

@@ -78,7 +78,7 @@ def multi_inference(servable, request, limits):
 
 def tensor_proto(array):
     """Returns an array as a TensorProto with its values in a typed field, as TF Serving writes it."""
-    dtype = tf.string if array.dtype == object else tf.as_dtype(array.dtype)
+    dtype = tf.as_dtype(array.dtype)
     if dtype not in _VALUE_FIELDS:
         return tf.make_tensor_proto(array)
     proto = tensor_pb2.TensorProto(

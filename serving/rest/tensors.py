@@ -367,7 +367,7 @@ def _json_values(name, array):
 
 @functools.cache
 def _kind_of(numpy_dtype):
-    return _kind(tf.as_dtype(tf.string if numpy_dtype.hasobject else numpy_dtype).as_datatype_enum)
+    return _kind(tf.as_dtype(numpy_dtype).as_datatype_enum)
 
 
 def _base64_object(value):
