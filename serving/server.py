@@ -47,8 +47,6 @@ def main(argv):
         grpc_port = server_flags.GRPC_PORT.value
         if server_flags.NUM_WORKERS.value > 1:
             worker, listener, grpc_port = _supervise(listener)
-            if isinstance(worker, int):
-                return worker
             _end_on_signals()
             drain_this_process()
             signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
@@ -83,11 +81,10 @@ def _die_of_signals():
 
 
 def _supervise(listener):
-    """Forks the workers.
+    """Forks the workers; this process ends after them, by SystemExit.
 
     Returns:
-        In each worker: its `Worker`, the shared listener, and the gRPC port, or 0 for none. In this process,
-        once all workers have ended: (exit code, None, 0).
+        In each worker: its `Worker`, the shared listener, and the gRPC port, or 0 for none.
     """
     from convnlp.serving.workers.sockets import shared
     from convnlp.serving.workers.supervisor import Supervisor
@@ -107,8 +104,6 @@ def _supervise(listener):
         lambda served: assembly.announce(served, address, grpc_port),
     )
     worker = supervisor.run()
-    if isinstance(worker, int):
-        return worker, None, 0
     if reservation:
         reservation.close()
     for name in ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"):

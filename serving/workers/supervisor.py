@@ -122,8 +122,10 @@ class Supervisor:
         """Starts the workers and looks after them.
 
         Returns:
-            In each worker: its `Worker`, with SIGTERM and SIGINT blocked. In this process, once all workers
-            have ended: the exit code, which is 0 if all of them ended well.
+            In each worker: its `Worker`, with SIGTERM and SIGINT blocked.
+
+        Raises:
+            SystemExit: in this process, once all workers have ended; its code is 0 if they all ended well.
         """
         gc.collect()
         gc.freeze()  # otherwise each worker would copy all the memory that it shares with the others
@@ -139,7 +141,7 @@ class Supervisor:
                 if worker := self._fork(number, (receiver, sender)):
                     return worker
             if self._kill_at is not None and not self._members:
-                return self._exit_code
+                sys.exit(self._exit_code)
             self._begin_pass()
             self._watch()
             for key, _ in self._selector.select(self._seconds_to_next()):
