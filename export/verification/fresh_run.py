@@ -30,7 +30,8 @@ def main(jobs_path, results_path):
             try:
                 run = load(tf, directory)
             except Exception as error:
-                run = _raises(error)
+                rows += [(directory, name, loader, inputs, str(error)) for name, inputs in requests]
+                continue
             for name, inputs in requests:
                 try:
                     outputs = run(name, inputs)
@@ -60,13 +61,6 @@ def _session(tf, directory):
         signature = signatures[name]
         feed = {signature.inputs[key].name: value for key, value in inputs.items()}
         return session.run({key: info.name for key, info in signature.outputs.items()}, feed)
-
-    return run
-
-
-def _raises(error):
-    def run(name, inputs):
-        raise error
 
     return run
 
