@@ -16,6 +16,7 @@ from convnlp.export import preset
 from convnlp.export.lite import tflite_files
 from convnlp.export.saved_models import precision, signatures
 from convnlp.export.verification import checks, requests
+from convnlp.export.verification.graph import Graph
 from convnlp.models import checksums, preset_names
 from convnlp.models.folded_constants import folded
 from convnlp.models.int8_tables import store_in_int8
@@ -165,14 +166,10 @@ def _twin(output):
 
 def describe(directory):
     """Returns a line per signature of a SavedModel: its name, inputs and outputs, with types and shapes."""
-    from tensorflow.python.tools import saved_model_utils
-
-    found = saved_model_utils.get_meta_graph_def(str(directory), "serve").signature_def
-    lines = []
-    for name in sorted(set(found) - {"__saved_model_init_op"}):
-        inputs, outputs = _tensors(found[name].inputs), _tensors(found[name].outputs)
-        lines.append(f"{name:16s} {inputs}  ->  {outputs}")
-    return lines
+    return [
+        f"{name:16s} {_tensors(signature.inputs)}  ->  {_tensors(signature.outputs)}"
+        for name, signature in sorted(Graph(directory).signatures.items())
+    ]
 
 
 def _tensors(infos):
