@@ -111,7 +111,7 @@ def _rows_of(settings, name, preset_dir, source):
     labelled = Source(source, flags.FLAGS.split)
     labels = task_of(model).from_model(model, labelled, Fields()).read(labelled).labels[: settings.limit]
     token_ids = calibration.encoded(model, calibration.texts(labelled, Fields().texts))[: settings.limit]
-    calibrating = calibration.rows(model, source, num_texts=settings.num_texts)
+    calibrating = calibration.rows(model, Source(source), num_texts=settings.num_texts)
     answers = task_of(model).answers(model)
     reference = comparison.outputs(comparison.runner(answers, answers.edge), token_ids)
     accuracy = _accuracy(reference, labels)

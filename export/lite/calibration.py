@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from convnlp.data import Source, sources
+from convnlp.data import sources
 from convnlp.tasks import fields as fields_of_tasks
 from convnlp.tasks import task_of
 
@@ -10,7 +10,7 @@ NUM_TEXTS = 200
 _READ = 10_000  # texts to choose from
 
 
-def rows(model, source, fields=("text",), split="train", num_texts=NUM_TEXTS, data_dir=None):
+def rows(model, source, fields=("text",), num_texts=NUM_TEXTS):
     """Returns padded token ids of texts, from the shortest to the longest in equal steps of rank.
 
     All rows have the model's full length, so the ranges also hold for texts with pads behind them, and for
@@ -19,11 +19,9 @@ def rows(model, source, fields=("text",), split="train", num_texts=NUM_TEXTS, da
 
     Args:
         model: a model of any task, with its preprocessor.
-        source: str, see `convnlp.data.sources`.
+        source: `Source`.
         fields: tuple of str. The field of the text, or the two fields of a pair.
-        split: str.
         num_texts: int >= 1. How many of the first 10,000 texts to choose.
-        data_dir: str. Where TFDS looks for data sets.
 
     Returns:
         list of int32 [1,L].
@@ -33,7 +31,7 @@ def rows(model, source, fields=("text",), split="train", num_texts=NUM_TEXTS, da
     """
     if num_texts < 1:
         raise ValueError(f"`num_texts` must be >= 1. Received: {num_texts}")
-    token_ids = encoded(model, texts(Source(source, split, data_dir), fields, _READ))
+    token_ids = encoded(model, texts(source, fields, _READ))
     by_length = np.argsort((token_ids != 0).sum(axis=1), kind="stable")
     steps = np.linspace(0, len(by_length) - 1, min(num_texts, len(by_length)))
     chosen = token_ids[by_length[np.round(steps).astype(int)]]

@@ -42,8 +42,9 @@ def rows(model, preset):
         model: the model of the preset.
         preset: str. Its name or directory.
     """
-    names = calibration.fields_of(preset_names.locate(preset), _source(), _FIELDS.value)
-    return calibration.rows(model, _SOURCE.value, names, _SPLIT.value, _NUM_TEXTS.value, _DATA_DIR.value)
+    source = _source()
+    names = calibration.fields_of(preset_names.locate(preset), source, _FIELDS.value)
+    return calibration.rows(model, source, names, _NUM_TEXTS.value)
 
 
 def _source():

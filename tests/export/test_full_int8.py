@@ -21,24 +21,24 @@ from tests.small_classifier import small_classifier
 def test_calibration_has_all_lengths_and_pads(classifier, tmp_path):
     texts = ["a river", *corpus.documents(40)]
     path = corpus.write_jsonl(tmp_path / "texts.jsonl", [{"text": t, "other": t[::-1]} for t in texts])
-    rows = calibration.rows(classifier, f"jsonl:{path}", num_texts=10)
+    rows = calibration.rows(classifier, Source(f"jsonl:{path}"), num_texts=10)
     assert {row.shape for row in rows} == {(1, LENGTH)}
     assert {row.dtype.name for row in rows} == {"int32"}
     lengths = [int((row != 0).sum()) for row in rows]
     assert lengths == sorted(lengths)
     shortest = int(classifier.preprocessor(texts[:1], y=None)["padding_mask"].numpy().sum())
     assert (len(lengths), *lengths[:2], lengths[-1]) == (11, 1, shortest, LENGTH)
-    every = calibration.rows(classifier, f"jsonl:{path}", num_texts=1000)
+    every = calibration.rows(classifier, Source(f"jsonl:{path}"), num_texts=1000)
     expected = classifier.preprocessor(["", *texts], y=None)["token_ids"].numpy()
     assert sorted(row[0].tolist() for row in every) == sorted(expected.tolist())
 
     first = calibration.texts(Source(f"jsonl:{path}"), ("text", "other"), at_most=3)
     assert [column.tolist() for column in first] == [[t[::s].encode() for t in texts[:3]] for s in (1, -1)]
 
-    pairs = calibration.rows(classifier, f"jsonl:{path}", ("text", "other"), num_texts=1000)
+    pairs = calibration.rows(classifier, Source(f"jsonl:{path}"), ("text", "other"), num_texts=1000)
     assert max(int((row == 1).sum()) for row in pairs) == 2  # an end token behind each text
     with pytest.raises(ValueError, match="no field 'none'"):
-        calibration.rows(classifier, f"jsonl:{path}", ("none",))
+        calibration.rows(classifier, Source(f"jsonl:{path}"), ("none",))
 
 
 def test_the_fields_of_training_calibrate(tmp_path):
@@ -67,7 +67,7 @@ def calibrating(classifier, tmp_path_factory):
     """Rows with pads, whose masks would fill an int8 tensor's range."""
     cut = [{"text": row["text"][:length]} for row in corpus.reviews(20) for length in (8, 20, 200)]
     path = corpus.write_jsonl(tmp_path_factory.mktemp("calibration") / "texts.jsonl", cut)
-    return calibration.rows(classifier, f"jsonl:{path}", num_texts=40)
+    return calibration.rows(classifier, Source(f"jsonl:{path}"), num_texts=40)
 
 
 @pytest.fixture(scope="module")
