@@ -100,7 +100,6 @@ def main(_):
     model = preset.load(_PRESET.value)
     rows = None if texts is None else calibration.encoded(model, texts)
     dtype = precision.resolve(_DTYPE.value, model)
-    precision.check_tables(_QUANTIZE_TABLES.value, model)
     *paths, errors = versions.export(
         _PRESET.value,
         _OUTPUT.value,

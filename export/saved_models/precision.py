@@ -13,15 +13,13 @@ _REPEATS = 7
 _WORTH_IT = 0.8  # share of the time in float32; less gain would be lost to casts of activations
 
 
-def resolve(dtype, model, share=None):
+def resolve(dtype, model):
     """Returns the type of an exported model's matrix products.
 
     Args:
         dtype: "float32", "bfloat16" or "auto". "auto" is bfloat16 if this machine multiplies it clearly
             faster and the model allows it.
         model: a model of any task.
-        share: function without arguments that returns the time of a product in bfloat16 as a share of that in
-            float32. Default: `time_share`.
 
     Returns:
         "float32" or "bfloat16".
@@ -34,7 +32,7 @@ def resolve(dtype, model, share=None):
     if dtype == "float32" or (dtype == "auto" and task_of(model).generates):
         return "float32"
     if dtype == "auto":
-        return "bfloat16" if (share or time_share)() < _WORTH_IT else "float32"
+        return "bfloat16" if time_share() < _WORTH_IT else "float32"
     if task_of(model).generates:  # rounding may change a token, and thus all that follow
         raise ValueError(
             f"`dtype` must be float32 for a model that writes text, such as a {type(model).__name__}. "

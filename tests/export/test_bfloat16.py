@@ -134,18 +134,20 @@ def test_other_heads(task, tmp_path):
 
 
 @pytest.mark.parametrize("kind", sorted(set(KINDS) - {"classifier"}))
-def test_models_that_write_text_are_refused(kind, preset_of, tmp_path):
+def test_models_that_write_text_are_refused(kind, preset_of, tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="`dtype` must be float32 for a model that writes text") as error:
         versions.export(str(preset_of(kind, SHORT)), str(tmp_path / "m"), dtype="bfloat16")
     assert "\n" not in str(error.value)
-    assert precision.resolve("auto", preset.load(str(preset_of(kind, SHORT))), lambda: 0.1) == "float32"
+    monkeypatch.setattr(precision, "time_share", lambda: 0.1)
+    assert precision.resolve("auto", preset.load(str(preset_of(kind, SHORT)))) == "float32"
 
 
 @pytest.mark.parametrize(("share", "dtype"), [(0.3, "bfloat16"), (0.95, "float32"), (1.6, "float32")])
-def test_auto_takes_what_is_clearly_faster(share, dtype, small):
-    assert precision.resolve("auto", small, lambda: share) == dtype
-    assert precision.resolve("float32", small, lambda: share) == "float32"
-    assert precision.resolve("bfloat16", small, lambda: share) == "bfloat16"
+def test_auto_takes_what_is_clearly_faster(share, dtype, small, monkeypatch):
+    monkeypatch.setattr(precision, "time_share", lambda: share)
+    assert precision.resolve("auto", small) == dtype
+    assert precision.resolve("float32", small) == "float32"
+    assert precision.resolve("bfloat16", small) == "bfloat16"
 
 
 def test_the_time_of_a_product_is_measured():
