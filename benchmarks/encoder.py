@@ -23,6 +23,7 @@ from absl import flags
 
 from benchmarks import machine, program, timing
 from benchmarks.peers import keras_nlp_models
+from benchmarks.shared_flags import check_among
 from benchmarks.small_models import (
     ATTENTION,
     CONVOLUTION,
@@ -65,9 +66,7 @@ class Settings:
 def rows(settings):
     """Yields the rows of throughput, then those of latency."""
     dtypes = _DTYPES.value or settings.dtypes
-    for dtype in dtypes:
-        if dtype not in POLICIES:
-            raise ValueError(f"`--dtypes` must be among {', '.join(POLICIES)}. Received: {dtype!r}")
+    check_among("dtypes", dtypes, POLICIES)
     for dtype in dtypes:
         models = Models(dtype, settings)
         for length in settings.lengths:

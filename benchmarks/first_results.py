@@ -21,7 +21,7 @@ from benchmarks import pages
 from benchmarks.scoring import minilm, page, peers
 from benchmarks.scoring.ours import PRESET, Runs
 from benchmarks.scoring.sets import ALL_SETS, SETS
-from benchmarks.shared_flags import define_output, read_seeds
+from benchmarks.shared_flags import check_among, define_output, read_seeds
 from benchmarks.weights import sum_of_weights
 from convnlp import programs
 from convnlp.models import preset_checks, preset_names
@@ -80,10 +80,8 @@ def main(argv):
 
 def check(sets, models, data_dir, minilm_dir=None, control=None):
     """Raises ValueError before the first run for what would make it fail later."""
-    for what, given, known in (("sets", sets, ALL_SETS), ("models", models, MODELS)):
-        for name in given:
-            if name not in known:
-                raise ValueError(f"`{what}` must be among {', '.join(known)}. Received: {name!r}")
+    check_among("sets", sets, ALL_SETS)
+    check_among("models", models, MODELS)
     for name in sets:
         for text_set in (ALL_SETS[name], *([ALL_SETS[ALL_SETS[name].after]] if ALL_SETS[name].after else [])):
             for part in text_set.parts:

@@ -35,7 +35,7 @@ from benchmarks.inferring.pieces import VOCABULARY, Pieces
 from benchmarks.inferring.variants import MINILM, VARIANTS, chosen
 from benchmarks.rows import HEADER, line
 from benchmarks.scoring import minilm
-from benchmarks.shared_flags import check_json, define_output, numbers
+from benchmarks.shared_flags import check_among, check_json, define_output, numbers
 from convnlp import programs
 from convnlp.data import Source
 from convnlp.export.lite import calibration
@@ -110,9 +110,7 @@ def checked(args):
         raise ValueError(
             f"`threads` must be at most {cores}, the number of cores here. Received: {max(plan['threads'])}"
         )
-    for mixer in args.mixers:
-        if mixer not in model.MIXINGS:
-            raise ValueError(f"`mixers` must be among {', '.join(model.MIXINGS)}. Received: {mixer!r}")
+    check_among("mixers", args.mixers, model.MIXINGS)
     if args.docs_dir:
         pages.require_marks("docs_dir", pathlib.Path(args.docs_dir, args.page), page.BEGIN)
     check_json(args.json)

@@ -18,6 +18,7 @@ from absl import flags
 
 from benchmarks import program
 from benchmarks.machine import optional_torch
+from benchmarks.shared_flags import check_among
 from benchmarks.timing import interleaved
 
 SEED = 0
@@ -89,9 +90,7 @@ def grid(settings):
 
 def rows(settings):
     """Yields rows for each point of the grid and both directions: vs the fastest form of each framework."""
-    for name in _OPERATIONS.value:
-        if name not in MIXERS:
-            raise ValueError(f"`--operations` must be among {', '.join(MIXERS)}. Received: {name!r}")
+    check_among("operations", _OPERATIONS.value, MIXERS)
     settings = dataclasses.replace(settings, mixers=tuple(_OPERATIONS.value) or settings.mixers)
     for mixer, setting in grid(settings):
         for direction in ("forward", "forward+backward"):

@@ -26,7 +26,7 @@ from benchmarks import machine, pages
 from benchmarks.comparison import cells, files, runner
 from benchmarks.questions import byte_vocabulary, long_range, page, speeds, table
 from benchmarks.questions.store import Store
-from benchmarks.shared_flags import define_output, numbers, read_seeds
+from benchmarks.shared_flags import check_among, define_output, numbers, read_seeds
 from convnlp import presets, programs
 
 PRESETS = pathlib.Path(presets.__file__).parent
@@ -113,9 +113,7 @@ def checked(args):
     Raises:
         ValueError: if a flag is wrong; the message names it.
     """
-    for name in args.questions:
-        if name not in table.QUESTIONS:
-            raise ValueError(f"`--questions` must be among {', '.join(table.QUESTIONS)}. Received: {name!r}")
+    check_among("questions", args.questions, table.QUESTIONS)
     for part in page.PARTS:
         pages.require_marks("docs_dir", pathlib.Path(args.docs_dir, "paper.md"), page.begin(part))
     tokens = tuple(numbers("tokens", args.tokens, 1, float, differ=True))

@@ -26,7 +26,7 @@ from absl import flags
 from benchmarks import machine, pages
 from benchmarks.comparison.variants import Variant
 from benchmarks.recalling import cells, data, model, page
-from benchmarks.shared_flags import define_output, numbers, read_seeds
+from benchmarks.shared_flags import check_among, define_output, numbers, read_seeds
 from convnlp import programs
 from convnlp.layers import MIXERS
 
@@ -95,13 +95,8 @@ def checked(args):
     distances = tuple(numbers("distances", args.distances, data.NUM_PAIRS))
     rates = tuple(numbers("learning_rates", args.learning_rates, 1e-9, float))
     plan = cells.Plan(args.steps, args.batch_size, rates, distances)
-    for flag, given, known in (
-        ("tasks", args.tasks, data.TASKS),
-        ("directions", args.directions, DIRECTIONS),
-    ):
-        for name in given:
-            if name not in known:
-                raise ValueError(f"`{flag}` must be among {', '.join(known)}. Received: {name!r}")
+    check_among("tasks", args.tasks, data.TASKS)
+    check_among("directions", args.directions, DIRECTIONS)
     mixers = [str(Variant.parse(text)) for text in args.mixers or MIXERS]
     layers, seeds = numbers("layers", args.layers, 1), read_seeds(args.seeds)
     for mixer in mixers:

@@ -50,6 +50,22 @@ def check_json(path, inputs=()):
         pathlib.Path(path).absolute().parent.mkdir(parents=True, exist_ok=True)
 
 
+def check_among(flag, names, known):
+    """Checks that the names in a list flag are known ones.
+
+    Args:
+        flag: str, the name of the flag.
+        names: list of str, its value.
+        known: iterable of str.
+
+    Raises:
+        ValueError: if one is not, with the first that is not.
+    """
+    for name in names:
+        if name not in known:
+            raise ValueError(f"`--{flag}` must be among {', '.join(known)}. Received: {name!r}")
+
+
 def read_seeds(texts):
     """Returns the tuple of seeds that `--seeds` lists: different whole numbers of 0 or more.
 

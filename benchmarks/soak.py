@@ -25,7 +25,7 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 from absl import flags
 
 from benchmarks import machine
-from benchmarks.shared_flags import define_output
+from benchmarks.shared_flags import check_among, define_output
 from benchmarks.soaking import mounts, page, sittings
 from convnlp import programs
 
@@ -47,11 +47,8 @@ def main(_):
     folder = pathlib.Path(args.workdir).absolute() / args.what
     module = importlib.import_module(f"benchmarks.soaking.{args.what}")
     table = {"training": "FAULTS", "serving": "DISTURBANCES"}[args.what]
+    check_among("faults", args.faults, getattr(module, table))
     names = tuple(args.faults or getattr(module, table))
-    if unknown := set(names) - set(getattr(module, table)):
-        raise ValueError(
-            f"`--faults` must be among {', '.join(getattr(module, table))}. Received: {sorted(unknown)[0]!r}"
-        )
     if args.docs_dir:
         page.require_marks(pathlib.Path(args.docs_dir))
     about = machine.describe(1)

@@ -27,7 +27,7 @@ from benchmarks import pages
 from benchmarks.comparison import runner
 from benchmarks.compiling import cells, compiler, page
 from benchmarks.compiling.chips import CHIPS
-from benchmarks.shared_flags import define_output, numbers
+from benchmarks.shared_flags import check_among, define_output, numbers
 from convnlp import programs
 from convnlp.layers import MIXERS
 from convnlp.models import SIZES
@@ -84,9 +84,7 @@ def checked(args):
         ("chips", CHIPS),
         ("optimizers", OPTIMIZERS),
     ):
-        for name in getattr(args, flag):
-            if name not in known:
-                raise ValueError(f"`--{flag}` must be among {', '.join(known)}. Received: {name!r}")
+        check_among(flag, getattr(args, flag), known)
     batch_sizes = numbers("batch_sizes", args.batch_sizes, least=1)
     if args.docs_dir:
         pages.require_marks("docs_dir", pathlib.Path(args.docs_dir, PAGE), page.BEGIN)

@@ -5,6 +5,7 @@ import pathlib
 
 import numpy as np
 
+from benchmarks.shared_flags import check_among
 from convnlp.export.saved_models import versions
 from convnlp.models import TextClassifier
 
@@ -47,9 +48,7 @@ def chosen(keys):
     Raises:
         ValueError: if a key is unknown.
     """
-    unknown = [key for key in keys if key not in FORMS]
-    if unknown:
-        raise ValueError(f"`forms` must be among {', '.join(FORMS)}. Received: {unknown[0]!r}")
+    check_among("forms", keys, FORMS)
     return {key: FORMS[key] for key in keys or FORMS}
 
 

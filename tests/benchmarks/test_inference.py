@@ -374,7 +374,7 @@ def args(**given):
         ({"threads": ["1", "999"]}, "`threads` must be at most .* Received: 999"),
         (
             {"mixers": ["fourier"]},
-            "`mixers` must be among lightweight_conv, self_attention. Received: 'fourier'",
+            "`--mixers` must be among lightweight_conv, self_attention. Received: 'fourier'",
         ),
         ({"variants": ["tvm"]}, "`variants` must be among saved_model-float32, .* Received: 'tvm'"),
         ({"minilm": "nowhere"}, "`minilm` must be a directory that holds model.onnx. Received: nowhere"),

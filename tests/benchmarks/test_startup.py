@@ -86,7 +86,7 @@ def test_wrong_flags_end_in_one_line():
         with pytest.raises(ValueError, match="`workers` must be whole numbers >= 1, including 1"):
             startup.checked(workers)
     assert forms.chosen([]) == forms.FORMS
-    with pytest.raises(ValueError, match=r"`forms` must be among float32, .*Received: 'int4'"):
+    with pytest.raises(ValueError, match=r"`--forms` must be among float32, .*Received: 'int4'"):
         forms.chosen(["float32", "int4"])
 
 

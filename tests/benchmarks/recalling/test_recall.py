@@ -155,8 +155,8 @@ class TestPlan:
     ("given", "message"),
     [
         ({"mixers": ["lstm"]}, "--mixers must be among .*Received: 'lstm'"),
-        ({"tasks": ["sort"]}, "`tasks` must be among recall, copy. Received: 'sort'"),
-        ({"directions": ["left"]}, "`directions` must be among both, causal. Received: 'left'"),
+        ({"tasks": ["sort"]}, "`--tasks` must be among recall, copy. Received: 'sort'"),
+        ({"directions": ["left"]}, "`--directions` must be among both, causal. Received: 'left'"),
         ({"mixers": ["muse+muse+fourier"]}, "`mixers` must name at most 2 for 2 layers. Received: 'muse"),
         ({"distances": ["4"]}, "`--distances` must be numbers of 8 or more. Received: '4'"),
         ({"layers": ["two"]}, "`--layers` must be numbers of 1 or more. Received: 'two'"),

@@ -226,10 +226,10 @@ def test_labels_of_another_set_come_first(runs):
     [
         ((["sst2"], ["minilm"], "here"), "`minilm` must be .* holds model.onnx. Received: here"),
         ((["sst2_after_imdb"], ["tfidf"]), "`data_dir` must hold classification/imdb.train.jsonl.gz"),
-        ((["sst2", "sst3"], ["tfidf"]), "`sets` must be among sst2, .* Received: 'sst3'"),
+        ((["sst2", "sst3"], ["tfidf"]), "`--sets` must be among sst2, .* Received: 'sst3'"),
         (
             (["sst2"], ["bert"]),
-            "`models` must be among tfidf, hashed, minilm, fit_head, self_training, finetune, control, "
+            "`--models` must be among tfidf, hashed, minilm, fit_head, self_training, finetune, control, "
             "taught, tflite. Received: 'bert'",
         ),
         ((["sst2"], ["control"]), "`control` must be a preset for .* Received: control=None"),
