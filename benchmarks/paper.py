@@ -10,10 +10,13 @@ held-out data. The same command continues where it was stopped, even within a tr
 are run with the first seed before any is run with the second. Finished cells are also kept in paper.json of
 --docs_dir and never computed again; paper.md there is written at the end, or by --report_only. --tokens are
 the amounts of pre-training: RQ2 uses all of them, the question about long texts its own, and the others the
-first. --kinds=measure measures speeds, length by length with the mixers in turns, on a machine that does
-nothing else. Measurements that other processes disturbed are repeated the next time.
+first. --tasks and --mixers, named as in the tables, restrict what is computed as --questions does, and the
+page still shows all that is known. --kinds=measure measures speeds, length by length with the mixers in
+turns, on a machine that does nothing else. Measurements that other processes disturbed are repeated the next
+time.
 """
 
+import dataclasses
 import os
 import pathlib
 
@@ -38,6 +41,8 @@ def define_flags():
     flags.DEFINE_string("mixture_dir", None, "What benchmarks.pretraining.mixture wrote.", required=True)
     flags.DEFINE_string("workdir", None, "Directory for all cells.", required=True)
     flags.DEFINE_list("questions", list(table.QUESTIONS), f"Questions, of {', '.join(table.QUESTIONS)}.")
+    flags.DEFINE_list("tasks", [], "Tasks of the questions to compute, as in the tables. Default: all.")
+    flags.DEFINE_list("mixers", [], "Mixers of the questions to compute, likewise. Default: all.")
     flags.DEFINE_list("tokens", ["10e6"], "Tokens of pre-training; the first is for all questions.")
     flags.DEFINE_list("seeds", ["1", "2", "3"], "Seeds of fine-tuning, in turn for all questions.")
     flags.DEFINE_multi_enum("kinds", table.COMPUTED, cells.KINDS, "Kinds of cells; repeatable.")
@@ -63,9 +68,9 @@ def main(_):
     byte_vocabulary.write(pathlib.Path(long_range.VOCABULARY.format(**folders)))
     store = Store(workdir, pathlib.Path(args.docs_dir, "paper.json"))
     store.restore()
-    for name in questions if not args.report_only else ():
-        for _, _, plan in table.plans(table.QUESTIONS[name], tokens, seeds, folders):
-            files.check(plan, args.kinds, workdir)
+    asked = list(work(questions, tokens, seeds, folders, args.tasks, args.mixers))
+    for _, plan in asked if not args.report_only else ():
+        files.check(plan, args.kinds, workdir)
     failed = []
     if "measure" in args.kinds and not args.report_only:
         failed += measure(workdir, folders)
@@ -73,7 +78,7 @@ def main(_):
         for _, plan in table.speed_plans(folders, mixers):
             store.take(speeds.cells_of(plan).values())
     kinds = [kind for kind in args.kinds if kind != "measure"]
-    for text, plan in work(questions, tokens, seeds, folders) if kinds else ():
+    for text, plan in asked if kinds else ():
         for mixer in plan.mixers:
             if not args.report_only:
                 print(text, end=": ")
@@ -99,12 +104,24 @@ def measure(workdir, folders):
     return failed
 
 
-def work(questions, tokens, seeds, folders):
-    """Yields (description, `Plan`), in the order in which the plans are computed."""
+def work(questions, tokens, seeds, folders, tasks=(), mixers=()):
+    """Yields (description, `Plan`), in the order in which the plans are computed.
+
+    Args:
+        questions: tuple of str, keys of `table.QUESTIONS`.
+        tokens: as for `table.plans`.
+        seeds: likewise.
+        folders: likewise.
+        tasks: sequence of str, the tasks to compute; empty for all.
+        mixers: sequence of str, the rows to compute; empty for all.
+    """
     for count in range(1, 1 + len(seeds)):
         for name in questions:
             for amount, task, plan in table.plans(table.QUESTIONS[name], tokens, seeds[:count], folders):
-                yield f"{name}, {amount:,.0f} tokens, {task}, seed {seeds[count - 1]}", plan
+                rows = tuple(mixer for mixer in plan.mixers if mixer in mixers or not mixers)
+                if rows and (task in tasks or not tasks):
+                    text = f"{name}, {amount:,.0f} tokens, {task}, seed {seeds[count - 1]}"
+                    yield text, dataclasses.replace(plan, mixers=rows)
 
 
 def checked(args):
@@ -114,6 +131,14 @@ def checked(args):
         ValueError: if a flag is wrong; the message names it.
     """
     check_among("questions", args.questions, table.QUESTIONS)
+    questions = [table.QUESTIONS[name] for name in args.questions]
+    check_among("tasks", args.tasks, dict.fromkeys(task for each in questions for task in each.tasks))
+    check_among("mixers", args.mixers, dict.fromkeys(mixer for each in questions for mixer in each.rows))
+    if "measure" in args.kinds and (args.tasks or args.mixers):
+        raise ValueError(
+            "`--tasks` and `--mixers` must not be given with --kinds=measure, which has all mixers in turns. "
+            f"Received: --tasks={','.join(args.tasks)} --mixers={','.join(args.mixers)}"
+        )
     for part in page.PARTS:
         pages.require_marks("docs_dir", pathlib.Path(args.docs_dir, "paper.md"), page.begin(part))
     tokens = tuple(numbers("tokens", args.tokens, 1, float, differ=True))

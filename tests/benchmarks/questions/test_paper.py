@@ -11,18 +11,26 @@ from tests.documentation import ROOT
 
 def checked(**given):
     defaults = {"questions": ["rq1"], "tokens": ["10e6"], "seeds": ["1", "2"], "docs_dir": ROOT / "docs"}
-    return paper.checked(argparse.Namespace(**{**defaults, **given}))
+    chosen = {"tasks": [], "mixers": [], "kinds": ["finetune"]}
+    return paper.checked(argparse.Namespace(**{**defaults, **chosen, **given}))
 
 
 def test_flags_are_read():
     assert checked() == ((10e6,), (1, 2), ("rq1",))
     assert checked(tokens=["10e6", "3e7"])[0] == (10e6, 30e6)
+    checked(questions=["rq1", "lra"], tasks=["sst2", "imdb, 1,024 bytes"], mixers=[paper.table.BASELINE])
 
 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
         ({"questions": ["rq9"]}, r"`--questions` must be among rq1, .*Received: 'rq9'"),
+        ({"tasks": ["snli"]}, r"`--tasks` must be among trec6, .*Received: 'snli'"),
+        ({"mixers": ["muse"]}, r"`--mixers` must be among dynamic_conv, .*Received: 'muse'"),
+        (
+            {"tasks": ["sst2"], "kinds": ["measure"]},
+            r"must not be given with --kinds=measure, .*--tasks=sst2 ",
+        ),
         ({"tokens": ["many"]}, r"`--tokens` must be numbers of 1 or more. Received: 'many'"),
         ({"tokens": []}, r"`--tokens` must be numbers of 1 or more. Received: ''"),
         ({"docs_dir": "nowhere"}, r"`--docs_dir` must lead to a page .* Received: nowhere/paper.md"),
@@ -58,6 +66,15 @@ def test_all_questions_are_asked_with_a_seed_before_the_next():
     assert [seeds for _, seeds in found] == [(1,)] * half + [(1, 2)] * half
     assert found[half - 1][0] == "lra, 16,000,000 tokens, imdb, 4,096 bytes, seed 1"
     assert found[-1][0].endswith("seed 2")
+
+
+def test_tasks_and_mixers_restrict_what_is_computed():
+    whole = dict(paper.work(("rq1", "rq4"), (10e6,), (1,), FOLDERS))
+    found = dict(paper.work(("rq1", "rq4"), (10e6,), (1,), FOLDERS, ["sst2", "snli"], ["dilated_conv"]))
+    (text,) = found  # RQ4, which has the other task, does not have this mixer
+    assert text == "rq1, 10,000,000 tokens, sst2, seed 1"
+    assert found[text].mixers == ("dilated_conv",)
+    assert found[text].cells("dilated_conv") == whole[text].cells("dilated_conv")
 
 
 def test_it_ships_with_its_tokenizer():
