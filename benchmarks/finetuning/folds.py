@@ -16,6 +16,7 @@ import numpy as np
 from absl import flags
 
 from benchmarks import first_results, pages
+from benchmarks.scoring import paired
 from benchmarks.scoring.sets import SETS
 from benchmarks.shared_flags import numbers
 from convnlp import fit_head, programs
@@ -152,11 +153,11 @@ def table(found, size):
     """
     lines, gains, errors = [], [], []
     for title, (before, after) in found.items():
-        paired = 100.0 * after - 100.0 * before
-        gains.append(paired.mean())
-        errors.append(paired.std(ddof=1) / len(paired) ** 0.5)
+        gain, error = paired.gain(before, after)
+        gains.append(gain)
+        errors.append(error)
         cells = [f"{100 * each.mean():.1f}" for each in (before, after)]
-        lines.append([title, len(before), *cells, f"{gains[-1]:+.1f} ± {errors[-1]:.1f}"])
+        lines.append([title, len(before), *cells, f"{gain:+.1f} ± {error:.1f}"])
     means = [f"{100 * np.mean([each[i].mean() for each in found.values()]):.1f}" for i in (0, 1)]
     error = np.linalg.norm(errors) / len(errors)
     lines.append(["mean", "", *means, f"{np.mean(gains):+.1f} ± {error:.1f}"])

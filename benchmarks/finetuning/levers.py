@@ -19,6 +19,7 @@ from absl import flags
 from benchmarks import first_results, pages
 from benchmarks.finetuning.folds import UNSEEN
 from benchmarks.run_once import run_once
+from benchmarks.scoring import paired
 from benchmarks.scoring.ours import classes
 from benchmarks.scoring.sets import SETS
 from benchmarks.shared_flags import define_output
@@ -196,8 +197,7 @@ def table(right, names):
             before = right.get((TRIALS.index((program, "")), name))
             cell = "" if hits is None else f"{100 * hits.mean():.1f}"
             if hits is not None and lever:
-                gains = 100.0 * hits - 100.0 * before
-                cell += f"; {gains.mean():+.1f} ± {gains.std(ddof=1) / len(gains) ** 0.5:.1f}"
+                cell += "; {:+.1f} ± {:.1f}".format(*paired.gain(before, hits))
             line.append(cell)
         lines.append(line)
     return pages.table(["program", "besides", *(SETS[name].title for name in names)], lines)

@@ -15,6 +15,7 @@ from absl import flags
 
 from benchmarks import first_results, pages
 from benchmarks.finetuning import folds
+from benchmarks.scoring import paired
 from benchmarks.scoring.sets import SETS
 from benchmarks.shared_flags import define_output, read_seeds
 from convnlp import programs
@@ -123,8 +124,6 @@ def table(cells):
     for name in dict.fromkeys(name for name, _ in cells):
         own = [cell for (other, _), cell in cells.items() if other == name]
         before, after = (np.concatenate([cell["right"][i] for cell in own]) for i in (0, 1))
-        gains = 100.0 * after - 100.0 * before
-        error = gains.std(ddof=1) / len(gains) ** 0.5
         lines.append(
             [
                 SETS[name].title,
@@ -132,7 +131,7 @@ def table(cells):
                 " and ".join(f"{len(cell['right'][0]):,}" for cell in own),
                 f"{100 * before.mean():.1f}",
                 f"{100 * after.mean():.1f}",
-                f"{gains.mean():+.1f} ± {error:.1f}",
+                "{:+.1f} ± {:.1f}".format(*paired.gain(before, after)),
                 " and ".join("yes" if any(cell["shares"][1:]) else "no" for cell in own),
             ]
         )

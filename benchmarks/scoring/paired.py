@@ -40,6 +40,24 @@ def score_difference(ours, theirs, resamples=RESAMPLES):
     return float(gains.mean()), float(low), float(high)
 
 
+def gain(before, after):
+    """Returns by how many points the accuracy on the same texts has grown, with its standard error.
+
+    Args:
+        before: bool array [N], which texts are classified correctly.
+        after: likewise.
+
+    Returns:
+        (mean of the paired differences, its standard error), both in points.
+
+    Example:
+    >>> gain(np.array([1, 0, 0, 0], bool), np.array([1, 1, 0, 0], bool))
+    (25.0, 25.0)
+    """
+    gains = 100.0 * after - 100.0 * before
+    return float(gains.mean()), float(gains.std(ddof=1) / len(gains) ** 0.5)
+
+
 def share_closed(ours, low, high, resamples=RESAMPLES):
     """Returns the share of the gap between two models that a third closes: (ours - low) / (high - low).
 
