@@ -18,7 +18,7 @@ import pathlib
 from absl import flags
 
 from benchmarks import pages
-from benchmarks.scoring import minilm, page, peers
+from benchmarks.scoring import minilm, page, peers, sets
 from benchmarks.scoring.ours import PRESET, Runs
 from benchmarks.scoring.sets import ALL_SETS, SETS
 from benchmarks.shared_flags import check_among, define_output, read_seeds
@@ -56,7 +56,8 @@ def main(argv):
     """Flags -> cells -> page."""
     del argv
     args = flags.FLAGS
-    check(args.sets, args.models, args.data_dir, args.minilm, args.control)
+    sets.check(args.sets, args.data_dir)
+    check(args.models, args.minilm, args.control)
     every_seed = [str(seed) for seed in read_seeds(args.seeds)]  # keys of JSON
     text = pathlib.Path(args.docs_dir, "first_results.md")
     pages.require_marks("docs_dir", text, page.BEGIN)
@@ -78,16 +79,9 @@ def main(argv):
     write(found, figures, text)
 
 
-def check(sets, models, data_dir, minilm_dir=None, control=None):
+def check(models, minilm_dir=None, control=None):
     """Raises ValueError before the first run for what would make it fail later."""
-    check_among("sets", sets, ALL_SETS)
     check_among("models", models, MODELS)
-    for name in sets:
-        for text_set in (ALL_SETS[name], *([ALL_SETS[ALL_SETS[name].after]] if ALL_SETS[name].after else [])):
-            for part in text_set.parts:
-                path = pathlib.Path(text_set.source(data_dir, part).partition(":")[2])
-                if not path.exists():
-                    raise ValueError(f"`data_dir` must hold classification/{path.name}. Received: {data_dir}")
     if "control" in models and not (control and preset_checks.is_preset(preset_names.locate(control))):
         raise ValueError(f"`control` must be a preset for the model `control`. Received: control={control!r}")
     if "minilm" in models:

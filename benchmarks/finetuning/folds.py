@@ -15,8 +15,8 @@ import pathlib
 import numpy as np
 from absl import flags
 
-from benchmarks import first_results, pages
-from benchmarks.scoring import paired
+from benchmarks import pages
+from benchmarks.scoring import paired, sets
 from benchmarks.scoring.sets import SETS
 from benchmarks.shared_flags import numbers
 from convnlp import fit_head, programs
@@ -45,7 +45,7 @@ def main(argv):
     """Flags -> one table per size."""
     del argv
     args = flags.FLAGS
-    first_results.check(args.sets, [], args.data_dir)
+    sets.check(args.sets, args.data_dir)
     if set(args.sizes) != {"all"}:
         numbers("sizes", [size for size in args.sizes if size != "all"], least=1)
     preset = preset_names.locate(args.preset)
@@ -69,9 +69,7 @@ def splits(text_set, size):
     """Returns ((part, split) of the training texts, (part, split) of the unseen texts)."""
     if size != "all":
         return ("train", f"train[:{int(size)}]"), ("train", f"train[-{UNSEEN}:]")
-    if text_set.has_validation:
-        return ("train", "train"), ("valid", "train")
-    return ("train", "train[:90%]"), ("train", "train[90%:]")
+    return text_set.held_out
 
 
 def read(text_set, args, tokenizer, model, part, split):

@@ -16,10 +16,10 @@ import pathlib
 import numpy as np
 from absl import flags
 
-from benchmarks import first_results, pages
+from benchmarks import pages
 from benchmarks.finetuning.folds import UNSEEN
 from benchmarks.run_once import run_once
-from benchmarks.scoring import paired
+from benchmarks.scoring import paired, sets
 from benchmarks.scoring.ours import classes
 from benchmarks.scoring.sets import SETS
 from benchmarks.shared_flags import define_output
@@ -66,7 +66,7 @@ def main(argv):
     del argv
     args = flags.FLAGS
     related = [RELATED[name] for name in args.sets if name in RELATED]
-    first_results.check([*args.sets, *related], [], args.data_dir)
+    sets.check([*args.sets, *related], args.data_dir)
     numbers = chosen(args.trials)
     if args.docs_page:
         pages.require_marks("docs_page", pathlib.Path(args.docs_page), BEGIN)

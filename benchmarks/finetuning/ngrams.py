@@ -11,7 +11,8 @@ the training texts if a set has none; no test set is read.
 import numpy as np
 from absl import flags
 
-from benchmarks import first_results, pages
+from benchmarks import pages
+from benchmarks.scoring import sets
 from benchmarks.scoring.sets import SETS
 from convnlp import programs
 from convnlp.data import Label, Source
@@ -37,7 +38,7 @@ def main(argv):
     """Flags -> table."""
     del argv
     args = flags.FLAGS
-    first_results.check(args.sets, [], args.data_dir)
+    sets.check(args.sets, args.data_dir)
     tokenizer = Tokenizer.from_preset(preset_names.locate(args.preset))
     rows = []
     for name in args.sets:
@@ -66,9 +67,7 @@ def parts_of(text_set, data_dir, tokenizer):
         found = read_classification(source, tokenizer, Label("label", text_set.classes), MAX_LENGTH)
         return ngrams.features(layer, found), found.labels
 
-    if text_set.has_validation:
-        return read("train", "train"), read("valid", "train")
-    return read("train", "train[:90%]"), read("train", "train[90%:]")
+    return tuple(read(*where) for where in text_set.held_out)
 
 
 def scores(train, validation, num_classes, few):

@@ -13,9 +13,9 @@ import pathlib
 import numpy as np
 from absl import flags
 
-from benchmarks import first_results, pages
+from benchmarks import pages
 from benchmarks.finetuning import folds
-from benchmarks.scoring import paired
+from benchmarks.scoring import paired, sets
 from benchmarks.scoring.sets import SETS
 from benchmarks.shared_flags import define_output, read_seeds
 from convnlp import programs
@@ -46,7 +46,7 @@ def main(argv):
     """Flags -> cells -> table."""
     del argv
     args = flags.FLAGS
-    first_results.check(args.sets, [], args.data_dir)
+    sets.check(args.sets, args.data_dir)
     seeds = read_seeds(args.seeds)
     if args.docs_page:
         pages.require_marks("docs_page", pathlib.Path(args.docs_page), BEGIN)

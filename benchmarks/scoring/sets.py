@@ -1,7 +1,9 @@
 """The labelled sets on which the shipped preset is scored, and how they are read."""
 
 import dataclasses
+import pathlib
 
+from benchmarks.shared_flags import check_among
 from convnlp.data import Label, Source, sources
 
 
@@ -47,6 +49,13 @@ class TextSet:
     def parts(self):
         """The files that are read."""
         return ("train", "valid", "test") if self.has_validation else ("train", "test")
+
+    @property
+    def held_out(self):
+        """((part, split) to train on, (part, split) to judge by) where the test texts may not be read."""
+        if self.has_validation:
+            return ("train", "train"), ("valid", "train")
+        return ("train", "train[:90%]"), ("train", "train[90%:]")
 
     def read(self, data_dir, part):
         """Returns (texts, classes) of "train" or "test", two lists."""
@@ -99,3 +108,22 @@ OTHER_SETS = {
     )
 }
 ALL_SETS = SETS | OTHER_SETS
+
+
+def check(names, data_dir):
+    """Checks, before anything is computed, that sets are known and that their files exist.
+
+    Args:
+        names: list of str, the value of `--sets`.
+        data_dir: path.
+
+    Raises:
+        ValueError: if a set is not known, or one of its files is missing.
+    """
+    check_among("sets", names, ALL_SETS)
+    for name in names:
+        for text_set in (ALL_SETS[name], *([ALL_SETS[ALL_SETS[name].after]] if ALL_SETS[name].after else [])):
+            for part in text_set.parts:
+                path = pathlib.Path(text_set.source(data_dir, part).partition(":")[2])
+                if not path.exists():
+                    raise ValueError(f"`data_dir` must hold classification/{path.name}. Received: {data_dir}")

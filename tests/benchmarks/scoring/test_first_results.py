@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks import first_results, pages
-from benchmarks.scoring import minilm, ours, page, paired, peers
+from benchmarks.scoring import minilm, ours, page, paired, peers, sets
 from benchmarks.scoring.sets import SETS
 from benchmarks.weights import sum_of_weights
 from convnlp.configs import finetune_classification
@@ -224,38 +224,45 @@ def test_labels_of_another_set_come_first(runs):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((["sst2"], ["minilm"], "here"), "`minilm` must be .* holds model.onnx. Received: here"),
-        ((["sst2_after_imdb"], ["tfidf"]), "`data_dir` must hold classification/imdb.train.jsonl.gz"),
-        ((["sst2", "sst3"], ["tfidf"]), "`--sets` must be among sst2, .* Received: 'sst3'"),
+        ((["minilm"], "here"), "`minilm` must be .* holds model.onnx. Received: here"),
         (
-            (["sst2"], ["bert"]),
+            (["bert"],),
             "`--models` must be among tfidf, hashed, minilm, fit_head, self_training, finetune, control, "
             "taught, tflite. Received: 'bert'",
         ),
-        ((["sst2"], ["control"]), "`control` must be a preset for .* Received: control=None"),
-        ((["sst2"], ["control"], None, "classification"), "`control` must be a preset for "),
-        ((["trec6", "sst5"], ["tfidf"]), "`data_dir` must hold classification/sst5.train.jsonl.gz"),
+        ((["control"],), "`control` must be a preset for .* Received: control=None"),
+        ((["control"], None, "classification"), "`control` must be a preset for "),
     ],
 )
-def test_what_is_wrong_is_said_first(tmp_path, monkeypatch, arguments, message):
+def test_what_is_wrong_with_a_model_is_said_first(tmp_path, monkeypatch, arguments, message):
     (tmp_path / "classification").mkdir()
     monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=message):
+        first_results.check(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["sst2_after_imdb"], "`data_dir` must hold classification/imdb.train.jsonl.gz"),
+        (["sst2", "sst3"], "`--sets` must be among sst2, .* Received: 'sst3'"),
+        (["trec6", "sst5"], "`data_dir` must hold classification/sst5.train.jsonl.gz"),
+    ],
+)
+def test_what_is_wrong_with_a_set_is_said_first(tmp_path, names, message):
+    (tmp_path / "classification").mkdir()
     for part in ("trec6.train", "trec6.test", "sst2.train", "sst2.test", "sst2.valid"):
         corpus.write_jsonl(tmp_path / "classification" / f"{part}.jsonl.gz", [{"text": "a", "label": 0}])
     with pytest.raises(ValueError, match=message):
-        first_results.check(*arguments[:2], tmp_path, *arguments[2:])
+        sets.check(names, tmp_path)
 
 
 def test_a_peer_without_its_packages_is_refused_first(tmp_path, monkeypatch):
-    for name in (
-        *minilm.FILES,
-        *(f"classification/sst2.{part}.jsonl.gz" for part in ("train", "valid", "test")),
-    ):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+    for name in minilm.FILES:
         (tmp_path / name).touch()
     monkeypatch.setattr(first_results.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ValueError, match=r"`minilm` needs onnxruntime: pip install -r "):
-        first_results.check(["sst2"], ["minilm"], tmp_path, tmp_path)
+        first_results.check(["minilm"], tmp_path)
 
 
 def test_the_page(tmp_path):
