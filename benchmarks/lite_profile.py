@@ -17,7 +17,7 @@ import time
 import numpy as np
 from absl import flags
 
-from benchmarks import goals, machine
+from benchmarks import goals, machine, pages
 from benchmarks.inferring import asks, comparisons, microkernels, multiply_adds
 from benchmarks.shared_flags import check_json, define_output, numbers
 from convnlp import programs
@@ -51,9 +51,7 @@ def main(_):
     counts = {length: encoder.cost(length)["multiply_adds"] for length in lengths}
     profiles = profiled(content, lengths, args.seconds)
     asked = goals_in_multiply_adds(counts, peers, peak)
-    print(
-        "\n".join([*table(profiles), "", *ceiling(counts, profiles, peak, unit.title), "", *asked_for(asked)])
-    )
+    print("\n\n".join([table(profiles), ceiling(counts, profiles, peak, unit.title), asked_for(asked)]))
     if args.json:
         found = {"machine": machine.describe(1), "unit": unit.title, "peak": peak, "multiply_adds": counts}
         write_json(pathlib.Path(args.json), found | {"profiles": profiles, "goals": asked})
@@ -117,50 +115,50 @@ def goals_in_multiply_adds(counts, cells, peak):
 
 
 def table(profiles):
-    """Returns lines of Markdown: the kinds of work, the longest first, in ms."""
+    """Returns Markdown: the kinds of work, the longest first, in ms."""
     kinds = sorted(
         {kind for each in profiles.values() for kind in each["kinds"]},
         key=lambda kind: -sum(each["kinds"].get(kind, 0.0) / each["ms"] for each in profiles.values()),
     )
-    header = " | ".join(f"n = {length}" for length in profiles)
-    lines = [f"| ms | {header} |", "| --- |" + " --- |" * len(profiles)]
+    lines = []
     for kind in kinds:
         cells = (
             f"{each['kinds'].get(kind, 0.0):.3g} ({100 * each['kinds'].get(kind, 0.0) / each['ms']:.0f}%)"
             for each in profiles.values()
         )
-        lines.append(f"| {kind} | {' | '.join(cells)} |")
-    return [*lines, f"| all | {' | '.join(format(each['ms'], '.3g') for each in profiles.values())} |"]
+        lines.append([kind, *cells])
+    lines.append(["all", *(f"{each['ms']:.3g}" for each in profiles.values())])
+    return pages.table(["ms", *(f"n = {length}" for length in profiles)], lines)
 
 
 def ceiling(counts, profiles, peak, unit):
-    """Returns lines of Markdown: how close the products come to what the core can do."""
-    lines = [
-        f"At best {peak / 1e9:,.0f} billion multiply-adds per second, by {unit}.",
-        "",
-        "| n | multiply-adds, millions | ms at best | ms | of that, products | share of the best |",
-        "| --- | --- | --- | --- | --- | --- |",
-    ]
+    """Returns Markdown: how close the products come to what the core can do."""
+    lines = []
     for length, count in counts.items():
         ours = profiles[length]
         products = ours["kinds"].get("products in int8", 0.0)
         least = 1e3 * count / peak
         share = f"{100 * least / products:.0f}%" if products else ""
         lines.append(
-            f"| {length} | {count / 1e6:.1f} | {least:.3g} | {ours['ms']:.3g} | {products:.3g} | {share} |"
+            [length, f"{count / 1e6:.1f}", f"{least:.3g}", f"{ours['ms']:.3g}", f"{products:.3g}", share]
         )
-    return lines
+    header = ["n", "multiply-adds, millions", "ms at best", "ms", "of that, products", "share of the best"]
+    words = f"At best {peak / 1e9:,.0f} billion multiply-adds per second, by {unit}."
+    return f"{words}\n\n{pages.table(header, lines)}"
 
 
 def asked_for(found):
-    """Returns lines of Markdown: the share of the best possible rate that each goal demands."""
-    lines = ["| goal | n | ms it allows | share of the core's multiply-adds |", "| --- | --- | --- | --- |"]
-    for each in found:
-        name = each["name"].removeprefix("inference, ")
-        lines.append(
-            f"| {each['goal']}x {name} | {each['length']} | {each['ms']:.3g} | {100 * each['share']:.0f}% |"
-        )
-    return lines
+    """Returns Markdown: the share of the best possible rate that each goal demands."""
+    lines = [
+        [
+            f"{each['goal']}x {each['name'].removeprefix('inference, ')}",
+            each["length"],
+            f"{each['ms']:.3g}",
+            f"{100 * each['share']:.0f}%",
+        ]
+        for each in found
+    ]
+    return pages.table(["goal", "n", "ms it allows", "share of the core's multiply-adds"], lines)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ import time
 import tensorflow as tf
 from absl import flags
 
-from benchmarks import encoder, machine, train_step
+from benchmarks import encoder, machine, pages, train_step
 from benchmarks.pretraining import encoder_step
 from benchmarks.shared_flags import check_json, define_output
 from benchmarks.small_models import ATTENTION, CONVOLUTION, POLICIES, SIZES, token_ids
@@ -149,9 +149,9 @@ def main(_):
     for name, (call, kinds_of) in calls(args.work, args.dtype, args.mixer, args.length).items():
         milliseconds, kinds = profile(call, kinds_of, args.calls)
         top = sorted(kinds.items(), key=lambda item: -item[1][0])[: args.top]
-        print(f"\n{name}: {milliseconds:.1f} ms per call\n\n| operation | ms | times |\n| --- | --- | --- |")
-        for kind, (kind_milliseconds, times) in top:
-            print(f"| {kind} | {kind_milliseconds:.2f} | {times:g} |", flush=True)
+        lines = [(kind, f"{each:.2f}", f"{times:g}") for kind, (each, times) in top]
+        print(f"\n{name}: {milliseconds:.1f} ms per call\n")
+        print(pages.table(("operation", "ms", "times"), lines), flush=True)
         report[name] = {"ms": milliseconds, "operations": dict(top)}
     if args.json:
         setting = {name: args[name].value for name in ("work", "dtype", "mixer", "length")}

@@ -21,7 +21,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import uvicorn
 from absl import flags
 
-from benchmarks import machine
+from benchmarks import machine, pages
 from benchmarks.serving_load import run_load, write_request
 from benchmarks.shared_flags import numbers
 from convnlp import programs
@@ -150,10 +150,11 @@ def main(_):
                 "all cores": capacity,
                 "median latency": report["median_ms"],
             }
-    print("| ms per request |", " | ".join(columns), "|")
-    print("| --- |" + " --- |" * len(columns))
-    for name in next(iter(columns.values())):
-        print(f"| {name} |", " | ".join(f"{column[name]:.2f}" for column in columns.values()), "|")
+    rows = [
+        [name, *(f"{column[name]:.2f}" for column in columns.values())]
+        for name in next(iter(columns.values()))
+    ]
+    print(pages.table(["ms per request", *columns], rows))
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import pathlib
 import numpy as np
 from absl import flags
 
+from benchmarks import pages
 from benchmarks.chosen_variants import chosen_variants
 from benchmarks.labelled_set import LabelledSet, validation_accuracy
 from benchmarks.shared_flags import read_seeds
@@ -92,10 +93,7 @@ def finetuning_fields(changes, task, seed, preset, data_dir):
 def table(workdir):
     """Returns the Markdown table of all finished variants, with mean differences from the first of them."""
     found = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(workdir.glob("*/scores.json"))]
-    lines = [
-        f"| variant | {' | '.join(SETS)} | mean | difference |",
-        "| --- " * (len(SETS) + 3) + "|",
-    ]
+    lines = []
     for scores in found:
         means = [100 * np.mean(scores[task]) for task in SETS]
         # Paired by seed, so that the effect of a seed on both cancels.
@@ -105,9 +103,8 @@ def table(workdir):
             if len(scores[task]) == len(found[0][task])
         ]
         cells = [f"{value:.1f}" for value in [*means, np.mean(means)]]
-        gain = f"{np.mean(gains):+.1f}" if gains else ""
-        lines.append(f"| {scores['name']} | {' | '.join(cells)} | {gain} |")
-    return "\n".join(lines) + "\n"
+        lines.append([scores["name"], *cells, f"{np.mean(gains):+.1f}" if gains else ""])
+    return pages.table(["variant", *SETS, "mean", "difference"], lines) + "\n"
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ import json
 import numpy as np
 from absl import flags
 
+from benchmarks import pages
 from benchmarks.pretraining import templates
 from benchmarks.shared_flags import check_json, define_output
 from convnlp import outputs, programs, tasks
@@ -148,15 +149,9 @@ def _plain(rows):
 
 
 def table(rows):
-    """Returns the rows as aligned text, one line per row, below a line with the names of the columns."""
-    cells = [
-        list(rows[0]),
-        *([f"{v:.4f}" if isinstance(v, float) else v for v in row.values()] for row in rows),
-    ]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    return "\n".join(
-        "  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in cells
-    )
+    """Returns the rows as a Markdown table."""
+    lines = [[f"{v:.4f}" if isinstance(v, float) else v for v in row.values()] for row in rows]
+    return pages.table(list(rows[0]), lines)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ import numpy as np
 import tensorflow as tf
 from absl import flags
 
+from benchmarks import pages
 from benchmarks.chosen_variants import chosen_variants
 from benchmarks.labelled_set import LabelledSet, validation_accuracy
 from benchmarks.run_once import run_once
@@ -152,15 +153,12 @@ def held_out_loss(preset, mixture):
 
 def table(workdir):
     """Returns the Markdown table of all finished variants; scores are empty without fine-tuning."""
-    lines = [
-        "| variant | held-out loss | SST-2 | TREC-6 |",
-        "| --- | --- | --- | --- |",
-    ]
+    lines = []
     for path in sorted(workdir.glob("*/scores.json")):
         scores = json.loads(path.read_text(encoding="utf-8"))
         means = [_mean_and_each(scores[task]) for task in CLASSIFICATION]
-        lines.append(f"| {scores['name']} | {scores['loss']:.3f} | {means[0]} | {means[1]} |")
-    return "\n".join(lines) + "\n"
+        lines.append([scores["name"], f"{scores['loss']:.3f}", *means])
+    return pages.table(["variant", "held-out loss", "SST-2", "TREC-6"], lines) + "\n"
 
 
 def _mean_and_each(scores):

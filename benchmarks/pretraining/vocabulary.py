@@ -16,6 +16,7 @@ import os
 import sentencepiece
 from absl import flags
 
+from benchmarks import pages
 from benchmarks.shared_flags import check_json, define_output
 from convnlp import outputs, programs
 from convnlp.data import Source, sources
@@ -128,12 +129,9 @@ def count(model, source, field="text"):
 
 def table(rows):
     """Returns the rows as a Markdown table."""
-    lines = [
-        list(rows[0]),
-        ["---"] * len(rows[0]),
-        *([str(value).replace("|", "\\|") for value in row.values()] for row in rows),
-    ]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return pages.table(
+        list(rows[0]), [[str(value).replace("|", "\\|") for value in row.values()] for row in rows]
+    )
 
 
 if __name__ == "__main__":
