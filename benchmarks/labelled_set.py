@@ -1,4 +1,4 @@
-"""The sets of labelled texts on which searches fine-tune."""
+"""What the searches share: the sets of labelled texts on which they fine-tune, and the choice of variants."""
 
 import json
 import typing
@@ -42,6 +42,32 @@ class LabelledSet(typing.NamedTuple):
             "config.task.label_names": tuple(str(label) for label in range(self.num_classes)),
             "config.task.num_epochs": self.num_epochs,
         }
+
+
+def chosen_variants(numbers, variants, sets, data_dir):
+    """Returns the numbers of the variants to run, checked before the first run.
+
+    Args:
+        numbers: list of str, as given by --variants; empty for all.
+        variants: sized, the variants.
+        sets: dict, name -> `LabelledSet`.
+        data_dir: pathlib.Path, which holds classification/NAME.SPLIT.jsonl.gz.
+
+    Returns:
+        Sequence of int.
+
+    Raises:
+        ValueError: if a variant or a file does not exist, which would make the search fail later.
+    """
+    for number in numbers:
+        if not number.isdigit() or int(number) >= len(variants):
+            raise ValueError(f"`--variants` must be numbers below {len(variants)}. Received: {number!r}")
+    for name, labelled_set in sets.items():
+        for split in sorted({split.partition("[")[0] for split in labelled_set.splits}):
+            path = data_dir / "classification" / f"{name}.{split}.jsonl.gz"
+            if not path.is_file():
+                raise ValueError(f"`--data_dir` must hold {path.relative_to(data_dir)}. Received: {data_dir}")
+    return [int(number) for number in numbers] or range(len(variants))
 
 
 def validation_accuracy(run, fields):

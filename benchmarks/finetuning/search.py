@@ -15,8 +15,7 @@ import numpy as np
 from absl import flags
 
 from benchmarks import pages
-from benchmarks.chosen_variants import chosen_variants
-from benchmarks.labelled_set import LabelledSet, validation_accuracy
+from benchmarks.labelled_set import LabelledSet, chosen_variants, validation_accuracy
 from benchmarks.shared_flags import read_seeds
 from convnlp import programs
 
@@ -59,7 +58,7 @@ def main(argv):
     args = flags.FLAGS
     workdir = pathlib.Path(args.workdir)
     seeds = read_seeds(args.seeds)
-    for number in checked(args.variants, pathlib.Path(args.data_dir)):
+    for number in chosen_variants(args.variants, VARIANTS, SETS, pathlib.Path(args.data_dir)):
         name = list(VARIANTS)[number]
         scores = {"name": name}
         for task in SETS:
@@ -72,12 +71,6 @@ def main(argv):
             ]
         (workdir / f"{number:02d}" / "scores.json").write_text(json.dumps(scores, indent=2), encoding="utf-8")
         (workdir / "table.md").write_text(table(workdir), encoding="utf-8")
-
-
-def checked(variants, data_dir):
-    """Returns the numbers of the variants to run; raises ValueError early for what would fail later."""
-    splits = {task: found.splits for task, found in SETS.items()}
-    return chosen_variants(variants, VARIANTS, splits, data_dir)
 
 
 def finetuning_fields(changes, task, seed, preset, data_dir):

@@ -18,8 +18,7 @@ import tensorflow as tf
 from absl import flags
 
 from benchmarks import pages
-from benchmarks.chosen_variants import chosen_variants
-from benchmarks.labelled_set import LabelledSet, validation_accuracy
+from benchmarks.labelled_set import LabelledSet, chosen_variants, validation_accuracy
 from benchmarks.run_once import run_once
 from benchmarks.shared_flags import read_seeds
 from convnlp import programs
@@ -76,7 +75,7 @@ def main(argv):
     del argv
     args = flags.FLAGS
     workdir = pathlib.Path(args.workdir)
-    chosen = checked(args.variants, pathlib.Path(args.data_dir))
+    chosen = chosen_variants(args.variants, VARIANTS, CLASSIFICATION, pathlib.Path(args.data_dir))
     seeds = read_seeds(args.seeds) if args.seeds else ()
     for number in chosen:
         name = list(VARIANTS)[number]
@@ -98,12 +97,6 @@ def main(argv):
             ]
         (folder / "scores.json").write_text(json.dumps(scores, indent=2), encoding="utf-8")
         (workdir / "table.md").write_text(table(workdir), encoding="utf-8")
-
-
-def checked(variants, data_dir):
-    """Returns the numbers of the variants to run; raises ValueError early for what would fail later."""
-    splits = {task: found.splits for task, found in CLASSIFICATION.items()}
-    return chosen_variants(variants, VARIANTS, splits, data_dir)
 
 
 def pretraining_fields(changes, mixture, tokenizer):

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from benchmarks.finetuning import search
+from benchmarks.labelled_set import chosen_variants
 from convnlp.configs import finetune_classification
 
 
@@ -22,9 +23,9 @@ def test_a_variant_changes_fields_that_exist(name):
 
 def test_what_would_end_the_search_later_is_refused_at_once(tmp_path):
     with pytest.raises(ValueError, match=r"`--variants` must be numbers below \d+\. Received: 'R-Drop'"):
-        search.checked(["R-Drop"], tmp_path)
+        chosen_variants(["R-Drop"], search.VARIANTS, search.SETS, tmp_path)
     with pytest.raises(ValueError, match=r"`--data_dir` must hold classification/sst2\.train\.jsonl\.gz"):
-        search.checked([], tmp_path)
+        chosen_variants([], search.VARIANTS, search.SETS, tmp_path)
 
 
 def test_the_table_compares_seed_by_seed(tmp_path):

@@ -6,6 +6,7 @@ import keras
 import numpy as np
 import pytest
 
+from benchmarks.labelled_set import chosen_variants
 from benchmarks.pretraining import search
 from convnlp.configs import pretrain_encoder
 from convnlp.models import Seq2SeqBackbone, Tokenizer
@@ -28,14 +29,16 @@ def test_all_variants_see_as_many_tokens_and_change_fields_that_exist():
 
 def test_what_would_end_the_search_later_is_refused_at_once(tmp_path):
     with pytest.raises(ValueError, match=r"`--variants` must be numbers below \d+\. Received: '99'"):
-        search.checked(["0", "99"], tmp_path)
+        chosen_variants(["0", "99"], search.VARIANTS, search.CLASSIFICATION, tmp_path)
     with pytest.raises(ValueError, match=r"`--data_dir` must hold classification/sst2\.train\.jsonl\.gz"):
-        search.checked([], tmp_path)
+        chosen_variants([], search.VARIANTS, search.CLASSIFICATION, tmp_path)
     (tmp_path / "classification").mkdir()
     for name in ("sst2.train", "sst2.valid", "trec6.train"):
         (tmp_path / "classification" / f"{name}.jsonl.gz").touch()
-    assert list(search.checked([], tmp_path)) == list(range(len(search.VARIANTS)))
-    assert search.checked(["3"], tmp_path) == [3]
+    assert list(chosen_variants([], search.VARIANTS, search.CLASSIFICATION, tmp_path)) == list(
+        range(len(search.VARIANTS))
+    )
+    assert chosen_variants(["3"], search.VARIANTS, search.CLASSIFICATION, tmp_path) == [3]
 
 
 def test_the_table_has_a_row_for_each_variant_that_is_done(tmp_path):
