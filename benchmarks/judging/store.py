@@ -1,8 +1,6 @@
 """What docs/blimp.json keeps: how many pairs of each paradigm each model judged correctly."""
 
-import json
-
-from convnlp.training import storage
+from benchmarks import kept_results
 
 
 class Store:
@@ -18,9 +16,7 @@ class Store:
 
     def __init__(self, path):
         self._path = path
-        self.models = {}
-        if path is not None and path.exists():
-            self.models = json.loads(path.read_text(encoding="utf-8"))["models"]
+        self.models = kept_results.read(path, "models")
 
     def has(self, label, weights, num_pairs):
         """Returns whether a model with these weights has been tested on so many pairs."""
@@ -36,14 +32,10 @@ class Store:
         }
 
     def write(self, machine):
-        """Writes the file, one line per model.
+        """Writes the file, if there is one.
 
         Args:
             machine: dict that describes the machine on which they were computed.
         """
-        if self._path is None:
-            return
-        lines = [f"{json.dumps(label)}: {json.dumps(found)}" for label, found in self.models.items()]
-        body = ",\n".join(lines)
-        text = f'{{"machine": {json.dumps(machine)},\n"models": {{\n{body}\n}}}}\n'
-        storage.write(str(self._path), text.encode())
+        if self._path is not None:
+            kept_results.write(self._path, machine, "models", self.models)

@@ -1,12 +1,11 @@
 """The finished cells that docs/paper.json keeps, so that none is computed again if a directory is lost."""
 
 import base64
-import json
-import pathlib
 import zlib
 
 import numpy as np
 
+from benchmarks import kept_results
 from benchmarks.comparison import cells
 from convnlp.training import storage
 
@@ -23,9 +22,7 @@ class Store:
 
     def __init__(self, workdir, path):
         self._workdir, self._path = workdir, path
-        self.known = {}
-        if path.exists():
-            self.known = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        self.known = kept_results.read(path, "cells")
 
     def restore(self):
         """Writes the results that only the file has into the working directory, as if computed there."""
@@ -57,16 +54,12 @@ class Store:
         return found and unpacked(found["result"])
 
     def write(self, machine):
-        """Writes the file, one line per cell.
+        """Writes the file.
 
         Args:
             machine: dict that describes the machine on which they were computed.
         """
-        lines = [f"{json.dumps(name)}: {json.dumps(found)}" for name, found in sorted(self.known.items())]
-        body = ",\n".join(lines)
-        text = f'{{"machine": {json.dumps(machine)},\n"cells": {{\n{body}\n}}}}\n'
-        pathlib.Path(self._path).parent.mkdir(parents=True, exist_ok=True)
-        storage.write(str(self._path), text.encode())
+        kept_results.write(self._path, machine, "cells", dict(sorted(self.known.items())))
 
 
 def packed(result):

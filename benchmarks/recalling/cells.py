@@ -1,9 +1,9 @@
 """Which models are trained, and where their results are kept: no model is trained twice."""
 
 import dataclasses
-import json
 import math
 
+from benchmarks import kept_results
 from benchmarks.comparison.cells import Cell
 from benchmarks.recalling.training import SOLVED
 from convnlp.training import storage
@@ -78,10 +78,8 @@ class Cells:
     """
 
     def __init__(self, workdir, path=None):
-        self._workdir, self._path = workdir, path
-        self._known = {}
-        if path is not None and path.exists():
-            self._known = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        self._workdir = workdir
+        self._known = kept_results.read(path, "cells")
 
     def result(self, settings, train):
         """Returns the result of a model, which is trained only if that is not known.
@@ -111,10 +109,7 @@ class Cells:
             path: pathlib.Path.
             machine: dict that describes the machine on which they were computed.
         """
-        lines = [f"{json.dumps(name)}: {json.dumps(cell)}" for name, cell in sorted(self._known.items())]
-        body = ",\n".join(lines)
-        text = f'{{"machine": {json.dumps(machine)},\n"cells": {{\n{body}\n}}}}\n'
-        storage.write(str(path), text.encode())
+        kept_results.write(path, machine, "cells", dict(sorted(self._known.items())))
 
 
 def rows_of(cells, plan):
