@@ -32,8 +32,7 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 
 from absl import flags
 
-from benchmarks import machine, pages, tiny_run
-from benchmarks.distributing import processes
+from benchmarks import machine, pages, processes, tiny_run
 from benchmarks.shared_flags import check_json, define_output, numbers
 from convnlp import outputs, programs
 from convnlp.launching.worker import ending_with_us

@@ -5,6 +5,7 @@ import dataclasses
 import multiprocessing
 
 from benchmarks import machine
+from benchmarks.processes import resident
 
 
 @dataclasses.dataclass
@@ -43,13 +44,3 @@ def _measured(function, args):
     start = resident("VmRSS")
     value = function(*args)
     return Peak(start, resident("VmHWM")), value
-
-
-def resident(key):
-    """Returns the bytes of this process in /proc/self/status: "VmRSS" now, "VmHWM" at the peak."""
-    with open("/proc/self/status", encoding="ascii") as file:
-        for text in file:
-            name, _, value = text.partition(":")
-            if name == key:
-                return int(value.split()[0]) * 1024
-    raise KeyError(key)

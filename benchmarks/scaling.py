@@ -25,9 +25,9 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 
 from absl import flags
 
-from benchmarks import machine, pages, tpu
+from benchmarks import machine, pages, processes, tpu
 from benchmarks.comparison import runner
-from benchmarks.distributing import page, predictions, processes, runs
+from benchmarks.distributing import page, predictions, runs
 from benchmarks.shared_flags import define_output
 from convnlp import programs
 from convnlp.training.storage import write_json

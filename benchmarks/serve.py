@@ -32,6 +32,7 @@ from absl import flags
 from benchmarks import program
 from benchmarks.exported import export_classifier
 from benchmarks.goals import goal
+from benchmarks.processes import resident
 from benchmarks.rows import Row
 from benchmarks.serving_load import SIGNATURES, example, run_load, write_request
 from benchmarks.timing import interleaved
@@ -112,9 +113,9 @@ def _rows_of(settings, name, model, signature, folder):
         # In turns, so that whatever slows down the machine for a while affects both sides alike.
         rounds = [_round(settings, port, body, single, batch) for _ in range(settings.repeats)]
         full = run_load(port, body, settings.clients, settings.seconds)
-        before = _resident_bytes(pid)
+        before = resident("VmRSS", pid)
         last = run_load(port, body, settings.clients, 60 * minutes)
-        after = _resident_bytes(pid)
+        after = resident("VmRSS", pid)
     what = "serving, latency added at batch 1"
     added = statistics.median(turn["one_client_ms"] - turn["inprocess_ms"] for turn in rounds)
     yield Row(what, setting, added, None, "ms", "lower", goal(what, setting), {"rounds": rounds})
@@ -198,11 +199,6 @@ def _listens(port):
         connection.sendall(b"GET /v1/models/default HTTP/1.0\r\n\r\n")
         return b" 200 " in connection.recv(100)
     return False
-
-
-def _resident_bytes(pid):
-    with open(f"/proc/{pid}/statm", encoding="ascii") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 if __name__ == "__main__":

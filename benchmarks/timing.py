@@ -11,6 +11,8 @@ import os
 import statistics
 import time
 
+from benchmarks import processes
+
 # A sample counts as disturbed if other processes used more than this share of all cores. The kernel counts
 # in hundredths of a second, so a sample of 0.1 s on two cores has an error of a tenth.
 MAX_OTHERS = 0.15
@@ -180,9 +182,6 @@ def other_cpu_seconds():
         float; 0.0 if there is no /proc/stat, so that no sample counts as disturbed.
     """
     try:
-        with open("/proc/stat", encoding="ascii") as file:
-            user, nice, system, _, _, irq, softirq, steal = map(int, file.readline().split()[1:9])
+        return processes.machine_cpu_seconds() - time.process_time()
     except FileNotFoundError:
         return 0.0
-    ticks = user + nice + system + irq + softirq + steal
-    return ticks / os.sysconf("SC_CLK_TCK") - time.process_time()

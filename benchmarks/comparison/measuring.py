@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from benchmarks import memory
+from benchmarks import processes
 from benchmarks.comparison.configs import STEPS_PER_CALL, finetune_config, set_steps
 from benchmarks.timing import interleaved
 from convnlp.models import TextClassifier
@@ -22,7 +22,7 @@ def measured(plan, cell, workdir):
     model = Model(plan, cell.settings, cell.directory(workdir))
     timings = interleaved(model.calls, REPEATS)
     result = model.speeds(timings)
-    return {**result, "memory_bytes": memory.resident("VmHWM") - model.memory_before}
+    return {**result, "memory_bytes": processes.resident("VmHWM") - model.memory_before}
 
 
 class Model:
@@ -38,7 +38,7 @@ class Model:
         config = finetune_config(plan, settings["mixer"], plan.data, plan.learning_rates[0])
         set_steps(config, STEPS_PER_CALL, evaluations=1)
         strategy = experiment.prepare(config, directory)
-        self.memory_before = memory.resident("VmRSS")
+        self.memory_before = processes.resident("VmRSS")
         vocabulary_size = components.tokenizer(config).vocabulary_size()
         self._backbone = components.backbone(
             config, vocabulary_size, components.dtype_policy(config, strategy)

@@ -14,8 +14,7 @@ import subprocess
 import sys
 import time
 
-from benchmarks import tiny_run
-from benchmarks.distributing import processes
+from benchmarks import processes, tiny_run
 from convnlp.launching.worker import ending_with_us
 
 CONFIG = "pretrain_encoder:dynamic_conv"  # as for the shipped preset

@@ -9,7 +9,7 @@ import json
 import os
 import sys
 
-from benchmarks import machine, memory, timing
+from benchmarks import machine, processes, timing
 from benchmarks.inferring import asks, runners
 from benchmarks.inferring.variants import VARIANTS
 
@@ -28,7 +28,7 @@ def main(key, path, threads, asks_path):
 
     def reply(request):
         if request["do"] == "peak":
-            return {"bytes": memory.resident("VmHWM")}
+            return {"bytes": processes.resident("VmHWM")}
         ask = asked[request["ask"]]
         answer = runner.answer if ask.is_text else runner.run
         if request["do"] == "answer":
@@ -42,7 +42,7 @@ def main(key, path, threads, asks_path):
         answers.write(json.dumps(message) + "\n")
         answers.flush()
 
-    say({"bytes": memory.resident("VmHWM")})
+    say({"bytes": processes.resident("VmHWM")})
     for line in sys.stdin:
         try:
             say(reply(json.loads(line)))

@@ -3,7 +3,6 @@
 import contextlib
 import http.client
 import json
-import os
 import pathlib
 import re
 import shutil
@@ -11,6 +10,8 @@ import socket
 import subprocess
 import sys
 import time
+
+from benchmarks import processes
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 _REQUESTS = 64  # for each worker, before its memory is read
@@ -58,7 +59,7 @@ def measure(version, folder, num_models=1, num_workers=1, flags=()):
                 raise RuntimeError(f"the server ended: {(folder / 'server.log').read_text()[-2000:]}")
             time.sleep(_PAUSE_SECONDS)
         seconds = time.perf_counter() - started
-        cpu_seconds = sum(map(_cpu_seconds, [process.pid, *children(process.pid)]))
+        cpu_seconds = sum(map(processes.cpu_seconds, [process.pid, *processes.children(process.pid)]))
         times = [answered]
         while min(_answers(port).values(), default=0) < _REQUESTS or len(_answers(port)) < num_workers:
             times += [_ask(port, name) for name in names for _ in range(8)]
@@ -69,7 +70,7 @@ def measure(version, folder, num_models=1, num_workers=1, flags=()):
             "load_seconds": _sum(page, ":tensorflow:cc:saved_model:load_latency") / 1e6,
             "warm_up_seconds": _sum(page, ":tensorflow:serving:model_warmup_latency_sum") / 1e6,
             "request_ms": 1000 * sorted(times)[len(times) // 2],
-            "processes": [memory(pid) for pid in (process.pid, *children(process.pid))],
+            "processes": [memory(pid) for pid in (process.pid, *processes.children(process.pid))],
         }
     finally:
         process.terminate()
@@ -94,20 +95,14 @@ def memory(pid):
     return found
 
 
-def children(pid):
-    """Returns the process ids of its children."""
-    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
-        return list(map(int, file.read().split()))
-
-
-def own(processes):
+def own(found):
     """Returns the bytes of processes without those of files, a page that they share counted once."""
-    return sum(each["pss_anonymous"] for each in processes)
+    return sum(each["pss_anonymous"] for each in found)
 
 
-def together(processes):
+def together(found):
     """Returns the same with the files, which all of them map: those of the process with the most."""
-    return own(processes) + max(each["rss"] - each["anonymous"] for each in processes)
+    return own(found) + max(each["rss"] - each["anonymous"] for each in found)
 
 
 def _ask(port, name):
@@ -145,10 +140,3 @@ def _sum(page, name):
     """Returns the sum of a metric over the models of the first worker."""
     lines = [line for line in page.splitlines() if line.startswith(f"{name}{{")]
     return sum(float(line.split()[-1]) for line in lines if 'worker="' not in line or 'worker="1"' in line)
-
-
-def _cpu_seconds(pid):
-    """Returns the user and system time of a process."""
-    text = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="ascii")
-    fields = text.rpartition(")")[2].split()
-    return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from benchmarks import startup
+from benchmarks import processes, startup
 from benchmarks.starting import forms, page, servers
 from tests.small_classifier import small_classifier
 
@@ -28,7 +28,7 @@ def test_what_processes_share_is_counted_once():
         [sys.executable, "-c", FORKS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
         assert [process.stdout.readline() for _ in range(2)] == ["ready\n"] * 2
-        (child,) = servers.children(process.pid)
+        (child,) = processes.children(process.pid)
         alone, both = (
             [servers.memory(pid) for pid in pids] for pids in ([process.pid], [process.pid, child])
         )

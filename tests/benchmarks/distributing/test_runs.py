@@ -6,8 +6,8 @@ import pytest
 
 from benchmarks import tiny_run
 from benchmarks.distributing import runs
-from benchmarks.distributing.processes import cores
 from benchmarks.distributing.runs import Layout, Mark
+from benchmarks.processes import cores
 
 
 def test_workers_have_cores_of_their_own_as_far_as_there_are_any():

@@ -1,4 +1,4 @@
-"""The processes of `convnlp launch`: which they are, their cores, and the CPU time that they use."""
+"""What Linux tells about processes: children, the workers of `convnlp launch`, cores, CPU time, memory."""
 
 import contextlib
 import json
@@ -22,6 +22,12 @@ def cores(folder="/sys/devices/system/cpu"):
     return list(found.values())
 
 
+def children(pid):
+    """Returns the process ids of its children, a list."""
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+        return list(map(int, file.read().split()))
+
+
 def workers(launcher):
     """Returns the worker processes that a launcher has started: a dict, index -> process id.
 
@@ -29,10 +35,10 @@ def workers(launcher):
         launcher: int, its process id.
     """
     found, gone = {}, contextlib.suppress(FileNotFoundError, ProcessLookupError)
-    children = ""
+    pids = []
     with gone:
-        children = pathlib.Path(f"/proc/{launcher}/task/{launcher}/children").read_text(encoding="ascii")
-    for pid in map(int, children.split()):
+        pids = children(launcher)
+    for pid in pids:
         with gone:
             for variable in pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
                 if variable.startswith(b"TF_CONFIG="):
@@ -70,6 +76,16 @@ def machine_cpu_seconds():
     with open("/proc/stat", encoding="ascii") as file:
         user, nice, system, _, _, irq, softirq, steal = map(int, file.readline().split()[1:9])
     return (user + nice + system + irq + softirq + steal) / _TICK
+
+
+def resident(key, pid="self"):
+    """Returns the bytes of a process in /proc/PID/status: "VmRSS" now, "VmHWM" at the peak."""
+    with open(f"/proc/{pid}/status", encoding="ascii") as file:
+        for text in file:
+            name, _, value = text.partition(":")
+            if name == key:
+                return int(value.split()[0]) * 1024
+    raise KeyError(key)
 
 
 def _tasks(pid):

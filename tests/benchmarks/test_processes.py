@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from benchmarks.distributing import processes
+from benchmarks import processes
 
 THREADS = """
 import sys, threading, time
