@@ -48,3 +48,18 @@ def table(header, lines):
     """
     rows = [header, ["---"] * len(header), *lines]
     return "\n".join(f"| {' | '.join(map(str, row))} |" for row in rows)
+
+
+def machine_table(machine):
+    """Returns a table of what is known of a machine.
+
+    Args:
+        machine: dict, see `benchmarks.machine.describe`; entries that are None are left out.
+    """
+    known = sorted((key, words(value)) for key, value in machine.items() if value is not None)
+    return table(["machine", ""], known)
+
+
+def words(value):
+    """Returns a value of `benchmarks.machine.describe` for a cell: a list as its items, with commas."""
+    return ", ".join(map(str, value)) if isinstance(value, list) else value

@@ -80,16 +80,15 @@ def machine_table(results):
     """Returns a table of the machine: what is the same for all programs, then the command of each."""
     machines = [result["machine"] for result in results.values()]
     shared = {key: value for key, value in machines[0].items() if all(m.get(key) == value for m in machines)}
-    lines = [(key, _words(value)) for key, value in shared.items() if key != "command"]
+    lines = [(key, pages.words(value)) for key, value in shared.items() if key != "command"]
     for program, result in results.items():
         own = {key: value for key, value in result["machine"].items() if key not in (*shared, "command")}
-        words = [f"`{result['machine'].get('command', '')}`", *(f"{k} {_words(v)}" for k, v in own.items())]
+        words = [
+            f"`{result['machine'].get('command', '')}`",
+            *(f"{k} {pages.words(v)}" for k, v in own.items()),
+        ]
         lines.append((program, ", ".join(words)))
     return pages.table(("machine", ""), lines)
-
-
-def _words(value):
-    return ", ".join(map(str, value)) if isinstance(value, list) else value
 
 
 def summary(results):

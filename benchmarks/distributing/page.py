@@ -52,9 +52,7 @@ def _measured(result):
     whole = [cell for cell in cells if cell["threads"] > 1]
     if whole:
         parts += ["### One worker with all cores", _whole_table(whole)]
-    lines = sorted((key, value) for key, value in result["machine"].items() if value is not None)
-    lines = [(key, ", ".join(value) if isinstance(value, list) else value) for key, value in lines]
-    return [*parts, pages.table(["machine", ""], lines)]
+    return [*parts, pages.machine_table(result["machine"])]
 
 
 def _scaling_table(found):

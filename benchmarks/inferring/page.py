@@ -146,8 +146,5 @@ def _machines(results):
     keys = dict.fromkeys(key for machine in found.values() for key in machine)
     lines = []
     for key in keys:
-        values = [machine.get(key, "") for machine in found.values()]
-        lines.append(
-            (key, *(", ".join(map(str, each)) if isinstance(each, list) else each for each in values))
-        )
+        lines.append((key, *(pages.words(machine.get(key, "")) for machine in found.values())))
     return pages.table(("machine", *found), lines)

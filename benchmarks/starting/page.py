@@ -20,9 +20,7 @@ def text(result):
         parts.append(
             "The times to the first answer were not measured, because the machine was busy with other work."
         )
-    machine = sorted((key, value) for key, value in result["machine"].items() if value is not None)
-    lines = [(key, ", ".join(value) if isinstance(value, list) else value) for key, value in machine]
-    return "\n\n".join([*parts, pages.table(["machine", ""], lines)])
+    return "\n\n".join([*parts, pages.machine_table(result["machine"])])
 
 
 def _memory(result):
