@@ -20,6 +20,13 @@ def save_figure(figure, path):
     plt.close(figure)
 
 
+def clean(axis):
+    """Leaves two of the four sides of a panel out, and makes its grid and its numbers unobtrusive."""
+    axis.grid(alpha=0.25)
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.tick_params(labelsize=8)
+
+
 def small_multiples(titles, background, xlabel, ylabel):
     """Returns panels with equal axes and the same grey lines in the background.
 
@@ -42,9 +49,7 @@ def small_multiples(titles, background, xlabel, ylabel):
     for axis, title in zip(axes, titles, strict=False):
         axis.plot(*zip(*points, strict=True), color=_OTHERS, linewidth=0.6)
         axis.set_title(title, fontsize=9, loc="left")
-        axis.grid(alpha=0.25)
-        axis.spines[["top", "right"]].set_visible(False)
-        axis.tick_params(labelsize=8)
+        clean(axis)
     for axis in axes[len(titles) :]:
         axis.axis("off")
     for axis in axes[: len(titles)][-_COLUMNS:]:

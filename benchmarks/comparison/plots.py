@@ -1,6 +1,6 @@
 """The plots of a comparison: everything drawn is labelled directly, panels share axes, and no legend."""
 
-from benchmarks.figures import plt, small_multiples
+from benchmarks.figures import clean, plt, small_multiples
 
 STARTS = {"scratch": "from scratch", "pretrained": "pre-trained"}
 _COLORS = {"scratch": "#b3400e", "pretrained": "#1f5fa8"}
@@ -61,9 +61,7 @@ def _plot_scores(rows):
     left.set_yticks(range(len(rows)), [row["mixer"] for row in rows])
     right.set(xlabel="training, thousand tokens/s")
     for axis in (left, right):
-        axis.grid(alpha=0.25)
-        axis.spines[["top", "right"]].set_visible(False)
-        axis.tick_params(labelsize=8)
+        clean(axis)
     figure.tight_layout()
     return figure
 

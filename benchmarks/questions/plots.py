@@ -2,7 +2,7 @@
 
 from matplotlib import ticker
 
-from benchmarks.figures import plt
+from benchmarks.figures import clean, plt
 
 _COLORS = ("#1f5fa8", "#b3400e", "#3f7f3f", "#7a4fa3")
 
@@ -40,7 +40,7 @@ def by_length(series, panels):
         axis.yaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
         axis.yaxis.set_major_formatter(ticker.StrMethodFormatter("{x:,.10g}"))
         axis.minorticks_off()
-        _clean(axis)
+        clean(axis)
         heights = apart({mixer: _height(axis, points[-1]) for mixer, points in lines.items()})
         for mixer, height in heights.items():
             x = lines[mixer][-1][0] * 1.15
@@ -88,12 +88,6 @@ def score_against_cost(points):
         axis.annotate(mixer, point, xytext=(5, 3), textcoords="offset points", fontsize=8)
     axis.set(xlabel="million multiply-adds of a text", ylabel="mean test accuracy, per cent")
     axis.margins(x=0.25, y=0.2)
-    _clean(axis)
+    clean(axis)
     figure.tight_layout()
     return figure
-
-
-def _clean(axis):
-    axis.grid(alpha=0.25)
-    axis.spines[["top", "right"]].set_visible(False)
-    axis.tick_params(labelsize=8)
