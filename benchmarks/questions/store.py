@@ -54,11 +54,12 @@ class Store:
         return found and unpacked(found["result"])
 
     def write(self, machine):
-        """Writes the file.
+        """Writes the file, with the cells that another command has added to it in the meantime.
 
         Args:
             machine: dict that describes the machine on which they were computed.
         """
+        self.known = kept_results.read(self._path, "cells") | self.known
         kept_results.write(self._path, machine, "cells", dict(sorted(self.known.items())))
 
 

@@ -65,6 +65,17 @@ def test_what_a_directory_has_is_not_overwritten(tmp_path):
     assert CELL.result(tmp_path / "second")["accuracy"] == 0.75
 
 
+def test_cells_that_another_command_has_added_are_kept(tmp_path):
+    other = Cell("finetune", {**CELL.settings, "seed": 2})
+    for workdir, cell in (("first", CELL), ("second", other)):
+        finish(tmp_path / workdir, cell)
+    stores = [Store(tmp_path / workdir, tmp_path / "paper.json") for workdir in ("first", "second")]
+    for kept, cell in zip(stores, (CELL, other), strict=True):
+        kept.take([cell])
+        kept.write({})
+    assert set(json.loads((tmp_path / "paper.json").read_text())["cells"]) == {CELL.name, other.name}
+
+
 def test_each_cell_is_a_line(tmp_path):
     for seed in range(3):
         finish(tmp_path, Cell("finetune", {**CELL.settings, "seed": seed}))
