@@ -6,10 +6,11 @@ import os
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from convnlp.serving.core import models
+from convnlp.serving.core import models, retries
 from convnlp.serving.core.errors import ServingError
 from convnlp.serving.core.model_config import ModelConfig
 from convnlp.serving.core.models import ModelManager
@@ -190,6 +191,27 @@ def test_a_broken_version_is_reported_and_the_old_one_keeps_serving(base):
     (base / "2" / "broken").unlink()  # given up, but the directory has changed
     poll(manager)
     assert states(manager) == {2: "AVAILABLE", 1: "END"}
+
+
+def test_a_broken_version_rests_before_it_is_retried_unless_its_directory_changes(base, monkeypatch):
+    clock, attempts = SimpleNamespace(seconds=1000.0), []
+
+    def failing(name, version, path):
+        attempts.append(version)
+        return load(name, version, path)
+
+    monkeypatch.setattr(retries, "time", SimpleNamespace(monotonic=lambda: clock.seconds))
+    manager = ModelManager([ModelConfig("m", str(base))], failing, max_retries=5, retry_seconds=60.0)
+    manager.load()
+    breaks(base / "2")
+    for seconds, count in ((0, 1), (59, 1), (60, 2), (119, 2), (120, 3)):
+        clock.seconds = 1000.0 + seconds
+        poll(manager)
+        assert attempts.count(2) == count
+    (base / "2" / "more").touch()
+    poll(manager)
+    assert attempts.count(2) == 4
+    assert attempts.count(1) == 1
 
 
 def test_an_error_without_a_message_is_named_by_its_class(base):

@@ -403,7 +403,19 @@ def test_metadata(models):
         }
 
 
-@pytest.mark.parametrize("path", ["/", "/v1", "/v2/models/affine", "/favicon.ico", "*", "/monitoring/"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        "/v1",
+        "/v2/models/affine",
+        "//v1/models/affine",
+        "//host/v1/models/affine",
+        "/favicon.ico",
+        "*",
+        "/monitoring/",
+    ],
+)
 def test_other_paths_get_libevents_page(models, path):
     status, headers, answer = models.ask("GET", path)
     assert (status, headers["content-type"], headers["connection"]) == (404, "text/html", "close")

@@ -1,8 +1,10 @@
 """The server as a process: its flags, versions that come and go under load, and what stops it."""
 
 import collections
+import dataclasses
 import functools
 import http.client
+import json
 import re
 import shutil
 import signal
@@ -18,6 +20,7 @@ import pytest
 from tensorflow_serving.apis import get_model_status_pb2, model_service_pb2_grpc
 
 from convnlp.serving.client import RequestError
+from convnlp.serving.core.limits import Limits
 from tests.serving import server_process
 from tests.serving.small_models import free_port, save_affine
 
@@ -49,17 +52,27 @@ def metric(client, line):
     return sum(int(row.split()[-1]) for row in page.decode().splitlines() if row.startswith(line))
 
 
+def label_error(client, label):
+    """What the server says to a request for a label of no loaded version."""
+    with pytest.raises(RequestError) as error:
+        client.predict("affine", [1.0], label=label)
+    return str(error.value)
+
+
 def test_every_flag_reaches_its_part(base_path, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "models.config").write_text(
         f'model_config_list {{ config {{ name: "affine" base_path: "{base_path}" model_platform: "tensorflow"'
-        ' model_version_policy { all {} } version_labels { key: "stable" value: 1 } } }'
+        ' model_version_policy { all {} } version_labels { key: "stable" value: 1 }'
+        ' version_labels { key: "next" value: 9 } } }'
     )
     (tmp_path / "batching.config").write_text("max_batch_size { value: 4 }")
     (tmp_path / "monitoring.config").write_text('prometheus_config { enable: true path: "/metrics" }')
     grpc_port = free_port()
     flags = [
         "--model_config_file=~/models.config",
+        "--model_config_file_poll_wait_seconds=1",
+        "--allow_version_labels_for_unavailable_models",
         "--enable_batching",
         "--batching_parameters_file=~/batching.config",
         "--monitoring_config_file=~/monitoring.config",
@@ -99,6 +112,10 @@ def test_every_flag_reaches_its_part(base_path, tmp_path, monkeypatch):
             request.model_spec.name = "affine"
             states = model_service_pb2_grpc.ModelServiceStub(channel).GetModelStatus(request, timeout=60)
             assert [state.version for state in states.model_version_status] == [2, 1]
+        assert "Specific(affine, 9)" in label_error(client, "next")
+        models = (tmp_path / "models.config").read_text()
+        (tmp_path / "models.config").write_text(models.replace('key: "next"', 'key: "other"'))
+        wait_for(lambda: "Unrecognized servable version label" in label_error(client, "next"))
         for host, allowed in {"good.example": 200, "a.better.example": 200, "evil.example": 403}.items():
             assert ask(client, "GET", "/v1/models/affine", headers={"Host": host})[0] == allowed
         for sent, status in {b"": b"", b"GET / HTT": b"HTTP/1.1 408", STUCK: b"HTTP/1.1 408"}.items():
@@ -125,6 +142,8 @@ def test_versions_change_under_load_and_no_request_fails(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     base_path = tmp_path / "affine"
     save_affine(base_path / "1", 1)
+    (base_path / "1" / "assets.extra").mkdir()
+    (base_path / "1" / "assets.extra" / "tf_serving_warmup_requests").write_bytes(b"no record file")
     save_affine(tmp_path / "new", 3)
     (tmp_path / "monitoring.config").write_text('prometheus_config { enable: true path: "/metrics" }')
     flags = [
@@ -133,6 +152,9 @@ def test_versions_change_under_load_and_no_request_fails(tmp_path, monkeypatch):
         "--file_system_poll_wait_seconds=1",
         f"--monitoring_config_file={tmp_path}/monitoring.config",
         "--enable_batching",
+        "--noenable_model_warmup",
+        "--max_num_load_retries=1",
+        "--load_retry_interval_micros=100000",
     ]
     answers, stop = collections.Counter(), threading.Event()
 
@@ -149,10 +171,10 @@ def test_versions_change_under_load_and_no_request_fails(tmp_path, monkeypatch):
             (tmp_path / "broken").mkdir()
             (tmp_path / "broken" / "saved_model.pb").write_bytes(b"truncated")
             shutil.move(tmp_path / "broken", base_path / "2")
-            wait_for(lambda: client.status("affine")[0]["status"]["error_code"] != "OK")
-            assert client.status("affine")[0]["state"] == "LOADING"
+            wait_for(lambda: client.status("affine")[0]["state"] == "END")
+            assert client.status("affine")[0]["status"]["error_code"] != "OK"
             path = f'model_path="{base_path}/2",status="fail"'
-            assert metric(client, f":tensorflow:cc:saved_model:load_attempt_count{{{path}") == 1
+            assert metric(client, f":tensorflow:cc:saved_model:load_attempt_count{{{path}") == 2
             assert client.predict("affine", [0.0]) == [1.0]
 
             shutil.move(tmp_path / "new", base_path / "3")
@@ -353,6 +375,81 @@ def test_of_two_servers_that_begin_together_one_gets_the_port():
     done = subprocess.run(command, cwd=server_process.ROOT, capture_output=True, text=True, timeout=400)
     line = f"cannot listen on 127.0.0.1 port {port} (--rest_api_port): address already in use\n"
     assert done.stdout == line, done.stderr
+
+
+WHAT_FLAGS_SAY = """
+import dataclasses, json, sys
+from absl import flags
+from convnlp.serving import server_flags
+flags.FLAGS(["serve", *sys.argv[1:]])
+said = {
+    "limits": dataclasses.asdict(server_flags.limits()),
+    "timeouts": dataclasses.asdict(server_flags.timeouts()),
+    "drain": server_flags.drain_seconds(),
+    "threads": server_flags.num_threads(),
+    "warmups": server_flags.num_warmups(),
+}
+print(json.dumps(said))
+"""
+
+
+def said(*given):
+    command = [sys.executable, "-c", WHAT_FLAGS_SAY, *given]
+    done = subprocess.run(command, cwd=server_process.ROOT, capture_output=True, text=True, timeout=400)
+    return json.loads(done.stdout)
+
+
+def test_each_number_is_that_of_its_own_flag():
+    names = {field.name for field in dataclasses.fields(Limits)} - {"timeout_ms"}
+    limits = {name: number for number, name in enumerate(sorted(names), start=10)}
+    times = {"idle": 1.5, "read": 2.5, "write": 3.5}
+    found = said(
+        *(f"--max_{name}={number}" for name, number in limits.items()),
+        *(f"--rest_api_{name}_timeout_in_ms={seconds * 1000:.0f}" for name, seconds in times.items()),
+        *("--rest_api_timeout_in_ms=4", "--drain_timeout_in_ms=5500", "--num_workers=2"),
+        *("--rest_api_num_threads=6", "--num_request_iterations_for_warmup=7"),
+    )
+    assert found["limits"] == {**limits, "timeout_ms": 4}
+    assert found["timeouts"] == times
+    assert (found["drain"], found["threads"], found["warmups"]) == (5.5, 6, 7)
+    assert said("--noenable_model_warmup", "--num_request_iterations_for_warmup=7")["warmups"] == 0
+
+
+WITHOUT_GRPC = """
+import socket, sys
+import grpc
+from absl import flags
+from convnlp.serving import ports, server_flags
+flags.FLAGS(["serve", *sys.argv[1:]])
+port = server_flags.GRPC_PORT.value
+with socket.socket() as other:
+    try:
+        other.bind(("127.0.0.1", port))
+        other.listen()
+    except OSError:  # somebody else has it, which is as good
+        pass
+    for take in (lambda: ports.bind_grpc(grpc.server(None), "127.0.0.1", port),
+                 lambda: ports.reserve_grpc("127.0.0.1", port)):
+        try:
+            print(take())
+        except ValueError as error:
+            print(error)
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ([], ["0", "(None, 0)"]),
+        (["--port=8500"], ["cannot listen on 127.0.0.1 port 8500 (--port): in use?"] * 2),
+    ],
+)
+def test_the_default_port_of_grpc_may_be_in_use(given, expected):
+    command = [sys.executable, "-c", WITHOUT_GRPC, *given]
+    done = subprocess.run(command, cwd=server_process.ROOT, capture_output=True, text=True, timeout=400)
+    assert done.stdout.splitlines() == expected, done.stderr
+    line = "no gRPC: port 8500 is in use, choose another one with --port"
+    assert done.stderr.splitlines().count(line) == (0 if given else 2)
 
 
 def test_a_flag_that_is_not_implemented_does_not_exist():

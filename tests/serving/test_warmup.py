@@ -12,6 +12,7 @@ from convnlp.serving.core.inference import CLASSIFY_METHOD, REGRESS_METHOD
 from convnlp.serving.core.limits import Limits
 from convnlp.serving.core.loader import Loader
 from convnlp.serving.core.metrics import Metrics
+from convnlp.serving.core.servable import Servable
 from convnlp.serving.core.warmup import FILE_NAME
 
 
@@ -56,14 +57,17 @@ def version(model_folder, tmp_path):
     return shutil.copytree(model_folder / "g" / "1", tmp_path / "1")
 
 
-def test_every_request_is_asked_before_the_version_serves(version):
+def test_every_request_is_asked_before_the_version_serves(version, monkeypatch):
     write_requests(version, *all_kinds())
-    metrics = Metrics()
-    Loader(metrics, num_iterations=2)("g", 1, str(version)).close()
+    metrics, runs, run = Metrics(), [], Servable.run
+    monkeypatch.setattr(Servable, "run", lambda *arguments: runs.append(0) or run(*arguments))
+    Loader(metrics, num_iterations=3)("g", 1, str(version)).close()
+    assert len(runs) == 3 * 4
     assert metrics.warmup_records.value(str(version), "OK") == 4
     assert metrics.warmup_latency.value(str(version), "OK") == 1
     assert metrics.load_attempts.value(str(version), "success") == 1
     Loader(metrics, num_iterations=0)("g", 1, str(version)).close()
+    assert len(runs) == 3 * 4
     assert metrics.warmup_latency.value(str(version), "OK") == 1
 
 
