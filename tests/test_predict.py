@@ -23,6 +23,7 @@ from convnlp.models import (
     Seq2SeqLMPreprocessor,
     TextClassifier,
     TextClassifierPreprocessor,
+    TextRegressor,
     Tokenizer,
 )
 from convnlp.prediction import asking
@@ -45,6 +46,7 @@ def presets(tmp_path_factory):
     models = {
         "classifier": TextClassifier(backbone, 3, preprocessor, labels=LABELS),
         "tagger": MultiLabelClassifier(backbone, 3, preprocessor, labels=LABELS),
+        "regressor": TextRegressor(backbone, preprocessor, mean=3.0, scale=2.0),
         "answerer": QuestionAnswerer(
             backbone, QuestionAnswererPreprocessor(tokenizer, 24, stride=8, max_answer_length=4)
         ),
@@ -119,6 +121,21 @@ def test_a_table_keeps_its_columns(presets, tmp_path):
     ]
 
 
+def test_a_table_of_all_scores_whatever_the_output_is_called(presets, tmp_path):
+    folder, models = presets
+    path = corpus.write_jsonl(
+        tmp_path / "in.jsonl", [{"remark": text, "id": i} for i, text in enumerate(TEXTS)]
+    )
+    flags = ["--scores", "--threshold=1.0", "--text_field=remark", "--format=tsv"]
+    output = tmp_path / "out.txt.gz"
+    run("predict", f"--preset={folder}/classifier", f"--source=jsonl:{path}", *flags, f"--output={output}")
+    header, *found = csv.reader(gzip.decompress(output.read_bytes()).decode().splitlines(), delimiter="\t")
+    assert header == ["remark", "id", "label", "probability", *(f"scores.{label}" for label in LABELS)]
+    assert [row[:3] for row in found] == [[text, str(i), ""] for i, text in enumerate(TEXTS)]
+    expected = probabilities(models["classifier"])
+    np.testing.assert_allclose([[float(cell) for cell in row[4:]] for row in found], expected, rtol=1e-5)
+
+
 def test_pairs(presets):
     folder, models = presets
     found = run("predict", f"--preset={folder}/classifier", "--text=a boat", "--text_pair=the river")
@@ -142,6 +159,24 @@ def test_text_to_text(presets):
     found = run("predict", f"--preset={folder}/lm", *[f"--text={text}" for text in TEXTS])
     expected = models["lm"].generate(TEXTS, max_length=9)  # whose first token is the start
     assert [row["generated_text"] for row in found] == expected
+
+
+def test_numbers(presets):
+    folder, models = presets
+    found = run("predict", f"--preset={folder}/regressor", *[f"--text={text}" for text in TEXTS])
+    assert [[*row] for row in found] == [["text", "score"]] * 3
+    expected = models["regressor"].predict(TEXTS, verbose=0)[:, 0]
+    np.testing.assert_allclose([row["score"] for row in found], expected, rtol=1e-5)
+
+
+def test_texts_that_go_on(presets):
+    folder, models = presets
+    (row,) = run("predict", f"--preset={folder}/prefix_lm", f"--text={TEXTS[0]}")
+    length = len(models["prefix_lm"].preprocessor.tokenizer(TEXTS[0])) + 24 // 2  # half of a row is new
+    assert row == {
+        "text": TEXTS[0],
+        "generated_text": models["prefix_lm"].generate(TEXTS[0], max_length=length),
+    }
 
 
 def test_explained_words(presets):
@@ -268,6 +303,7 @@ def test_fields_are_looked_for_before_a_preset_is_loaded(presets, tmp_path):
         ),
         ("predict", ["--preset={}/encoder", "--text=a"], "Fine-tune it with convnlp finetune"),
         ("explain", ["--preset={}/tagger", "--text=a"], "must be a classifier with one label"),
+        ("explain", ["--preset={}/classifier", "--text=a", "--output=a.csv"], "must end in one of .jsonl."),
         ("embed", ["--preset={}/encoder", "--text=a", "--output=a.csv"], "must end in one of .jsonl, .npy"),
         ("embed", ["--preset={}/encoder", "--text=a", "--output=a.npy.gz"], "must end in one of .jsonl.gz."),
     ],
