@@ -20,6 +20,7 @@ import pytest
 from tensorflow_serving.apis import get_model_status_pb2, model_service_pb2_grpc
 
 from convnlp.serving.client import RequestError
+from convnlp.serving.core.cores import num_cores
 from convnlp.serving.core.limits import Limits
 from tests.serving import server_process
 from tests.serving.small_models import free_port, save_affine
@@ -413,6 +414,41 @@ def test_each_number_is_that_of_its_own_flag():
     assert found["timeouts"] == times
     assert (found["drain"], found["threads"], found["warmups"]) == (5.5, 6, 7)
     assert said("--noenable_model_warmup", "--num_request_iterations_for_warmup=7")["warmups"] == 0
+
+
+DEFAULTS = """
+import json
+from absl import flags
+from convnlp.serving import server_flags
+own = flags.FLAGS.flags_by_module_dict()[server_flags.__name__]
+print(json.dumps({flag.name: flag.default for flag in own}))
+"""
+WORDS = dict.fromkeys(("none", "none: nowhere", "any; with `--host` on loopback: none")) | {
+    "true": True,
+    "false": False,
+    "`default`": "default",
+    "127.0.0.1": "127.0.0.1",
+    "4 per core": 4 * num_cores(),
+}
+
+
+def default(words):
+    """The value that the page means, such as 1048576 by "1 MiB"."""
+    if words in WORDS:
+        return WORDS[words]
+    number, _, unit = words.replace(",", "").partition(" ")
+    return int(number) * {"": 1, "MiB": 2**20}[unit]
+
+
+def test_the_page_lists_every_flag_with_its_default():
+    page, listed = (server_process.ROOT / "docs" / "serving.md").read_text(encoding="utf-8"), {}
+    for names, cell in re.findall(r"^\| (`--[^|]*) \|.* \| ([^|]*) \|$", page, re.MULTILINE):
+        names = re.findall(r"`--(\w+)`", names)
+        cells = cell.split(", ") if len(names) > 1 else [cell]
+        listed |= {name: default(words) for name, words in zip(names, cells, strict=True)}
+    command = [sys.executable, "-c", DEFAULTS]
+    done = subprocess.run(command, cwd=server_process.ROOT, capture_output=True, text=True, timeout=400)
+    assert listed == json.loads(done.stdout)
 
 
 WITHOUT_GRPC = """
