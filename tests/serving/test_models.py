@@ -51,10 +51,6 @@ def states(manager, name="m"):
     return {version: state.state for version, state in manager.status(name).items()}
 
 
-def poll(manager, name="m"):
-    manager._update(manager._configs[name])
-
-
 def breaks(folder):
     folder.mkdir()
     (folder / "broken").touch()
@@ -95,7 +91,7 @@ def test_odd_entries_stop_no_updates(base):
     assert states(manager) == {1: "AVAILABLE"}
     (base / "2").mkdir()
     (base / "9223372036854775807").mkdir()
-    poll(manager)
+    manager.look()
     assert states(manager) == dict.fromkeys([2**63 - 1, 2, 1], "AVAILABLE")
     assert len(json.loads(status_json(manager.status("m")))["model_version_status"]) == 3
 
@@ -113,11 +109,11 @@ def test_a_directory_that_cannot_be_read_keeps_what_is_served(base, monkeypatch)
         raise PermissionError(13, "Permission denied", path)
 
     monkeypatch.setattr(os, "listdir", denied)
-    poll(manager)
+    manager.look()
     assert states(manager) == {1: "AVAILABLE"}
     monkeypatch.undo()
     (base / "2").mkdir()
-    poll(manager)
+    manager.look()
     assert states(manager) == {2: "AVAILABLE", 1: "END"}
 
 
@@ -168,7 +164,7 @@ def test_a_new_version_takes_over_and_the_old_one_ends_after_its_last_user(base)
     manager = manage(base)
     old = manager.acquire("m")
     (base / "2").mkdir()
-    poll(manager)
+    manager.look()
     assert states(manager) == {2: "AVAILABLE", 1: "UNLOADING"}
     assert asked(manager) == 2
     assert not old.closed
@@ -183,13 +179,13 @@ def test_a_broken_version_is_reported_and_the_old_one_keeps_serving(base):
     manager = manage(base, retries=2)
     breaks(base / "2")
     for state in ("LOADING", "LOADING", "END", "END"):
-        poll(manager)
+        manager.look()
         assert states(manager) == {2: state, 1: "AVAILABLE"}
         assert asked(manager) == 1
     status = manager.status("m", 2)[2]
     assert (status.error_code, status.error_message) == ("DATA_LOSS", "truncated")
     (base / "2" / "broken").unlink()  # given up, but the directory has changed
-    poll(manager)
+    manager.look()
     assert states(manager) == {2: "AVAILABLE", 1: "END"}
 
 
@@ -206,10 +202,10 @@ def test_a_broken_version_rests_before_it_is_retried_unless_its_directory_change
     breaks(base / "2")
     for seconds, count in ((0, 1), (59, 1), (60, 2), (119, 2), (120, 3)):
         clock.seconds = 1000.0 + seconds
-        poll(manager)
+        manager.look()
         assert attempts.count(2) == count
     (base / "2" / "more").touch()
-    poll(manager)
+    manager.look()
     assert attempts.count(2) == 4
     assert attempts.count(1) == 1
 
@@ -226,13 +222,13 @@ def test_a_version_that_is_gone_from_disk_is_dropped_but_not_the_last_one(base):
     (base / "2").mkdir()
     manager = manage(base, num_latest=None)
     (base / "2").rmdir()
-    poll(manager)
+    manager.look()
     assert states(manager) == {2: "END", 1: "AVAILABLE"}
     (base / "1").rmdir()
-    poll(manager)
+    manager.look()
     assert states(manager) == {2: "END", 1: "AVAILABLE"}
     (base / "2").mkdir()
-    poll(manager)
+    manager.look()
     assert states(manager) == {2: "AVAILABLE", 1: "END"}
 
 
@@ -255,7 +251,7 @@ def test_another_configuration_is_taken_over(base, tmp_path_factory):
 def test_a_version_that_failed_before_is_no_error_of_a_reload_that_does_not_want_it(base):
     manager = manage(base, retries=0)
     breaks(base / "2")
-    poll(manager)
+    manager.look()
     with pytest.raises(ServingError, match="model m version 2: truncated"):
         manager.reload([ModelConfig("m", str(base), None)])
     manager.reload([ModelConfig("m", str(base), versions=(1,))])
@@ -437,7 +433,7 @@ def test_a_dropped_model_says_that_a_request_still_uses_its_old_version(base, tm
     manager = manage(base)
     old = manager.acquire("m")
     (base / "2").mkdir()
-    poll(manager)
+    manager.look()
     assert states(manager) == {2: "AVAILABLE", 1: "UNLOADING"}
     manager.reload([ModelConfig("n", str(other))])
     assert states(manager) == {2: "END", 1: "UNLOADING"}
