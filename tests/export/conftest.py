@@ -242,11 +242,6 @@ def prefix_lm_dir(preset_of, mixers):
 
 
 @pytest.fixture(scope="session")
-def decoder_only_dir(preset_of, mixers):
-    return preset_of("decoder_only", mixers)
-
-
-@pytest.fixture(scope="session")
 def classifier(classifier_dir):
     return preset.load(str(classifier_dir))
 

@@ -142,7 +142,7 @@ def test_models_that_write_text_are_refused(kind, preset_of, tmp_path, monkeypat
     assert precision.resolve("auto", preset.load(str(preset_of(kind, SHORT)))) == "float32"
 
 
-@pytest.mark.parametrize(("share", "dtype"), [(0.3, "bfloat16"), (0.95, "float32"), (1.6, "float32")])
+@pytest.mark.parametrize(("share", "dtype"), [(0.79, "bfloat16"), (0.81, "float32"), (1.6, "float32")])
 def test_auto_takes_what_is_clearly_faster(share, dtype, small, monkeypatch):
     monkeypatch.setattr(precision, "time_share", lambda: share)
     assert precision.resolve("auto", small) == dtype

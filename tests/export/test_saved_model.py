@@ -1,6 +1,7 @@
 """The exported SavedModels: answers, graphs, files, versions, errors."""
 
 import errno
+import itertools
 import os
 import pathlib
 import re
@@ -18,7 +19,13 @@ from convnlp.export import preset
 from convnlp.export.saved_models import signatures, versions
 from convnlp.export.verification import checks, loaders, requests
 from convnlp.export.verification.graph import Graph
-from convnlp.models import Seq2SeqBackbone
+from convnlp.models import (
+    MultiLabelClassifier,
+    QuestionAnswerer,
+    QuestionAnswererPreprocessor,
+    Seq2SeqBackbone,
+    TextRegressor,
+)
 from convnlp.tasks import saved_class, task_of
 from tests import corpus
 from tests.export.conftest import EVERY, GENERATED, KINDS, LABELS, LENGTH, SHORT
@@ -178,22 +185,57 @@ def test_shapes_of_the_signatures(exported_classifier, exported_lm):
     assert described["ids"].endswith(f"token_ids int32 [?,?]  ->  generated_ids int32 [?,{GENERATED}]")
 
 
+def listed():
+    """{kind of model: {signature: [its inputs, its outputs]}} of the table in docs/export.md."""
+    page, found = (pathlib.Path(ROOT) / "docs" / "export.md").read_text(encoding="utf-8"), {}
+    row = r"^\| ([\w ,-]+) \| (`.*) \| (.*) \| (.*) \|$"
+    for models, names, *columns in re.findall(row, page, re.MULTILINE):
+        for model, name in itertools.product(models.split(", "), re.findall("`(\\w+)`", names)):
+            inputs, outputs = (sorted(re.findall("`(\\w+)`", column)) for column in columns)
+            if columns[0] == "as for a classifier":
+                inputs = found["classifier"][name][0]
+            if columns[1] == "the same":
+                outputs = found[model]["serving_default"][1]
+            found.setdefault(model, {})[name] = [inputs, outputs]
+    return found
+
+
 def test_the_page_lists_every_signature(exported_classifier, exported_lm, exported_prefix_lm):
-    page = (pathlib.Path(ROOT) / "docs" / "export.md").read_text(encoding="utf-8")
     for model, (directory, *_) in (
         ("classifier", exported_classifier),
         ("language model", exported_lm),
         ("prefix_lm encoder", exported_prefix_lm),
     ):
-        listed = {}
-        for names, *columns in re.findall(rf"\| {model} \| (.*) \| (.*) \| (.*) \|", page):
-            for name in re.findall("`(\\w+)`", names):
-                listed[name] = [sorted(re.findall("`(\\w+)`", column)) for column in columns]
         loaded = tf.saved_model.load(str(directory)).signatures
-        assert listed == {
+        assert listed()[model] == {
             name: [sorted(function.structured_input_signature[1]), sorted(function.structured_outputs)]
             for name, function in loaded.items()
         }
+
+
+OTHERS = {
+    "multi-label classifier": lambda backbone, preprocessor: MultiLabelClassifier(
+        backbone, 3, preprocessor, labels=LABELS
+    ),
+    "regressor": TextRegressor,
+    "question answerer": lambda backbone, preprocessor: QuestionAnswerer(
+        backbone,
+        QuestionAnswererPreprocessor(preprocessor.tokenizer, LENGTH, stride=8, max_answer_length=3),
+    ),
+}
+
+
+@pytest.mark.parametrize("model", OTHERS)
+def test_the_page_lists_every_signature_of_other_models(model, small):
+    assert {*listed()} == {*OTHERS, "classifier", "language model", "prefix_lm encoder"}
+    functions = signatures.servable(OTHERS[model](small.backbone, small.preprocessor)).signatures
+    assert listed()[model] == {
+        name: [
+            sorted(spec.name for spec in function.input_signature),
+            sorted(function.get_concrete_function().structured_outputs),
+        ]
+        for name, function in functions.items()
+    }
 
 
 def test_files_beside_the_graph(exported_classifier, exported_lm, preset_of):
