@@ -10,6 +10,7 @@ from convnlp import finetune, outputs, pretrain
 from convnlp.configs import finetune_classification, finetune_cogs, pretrain_mini
 from convnlp.data import SourceError, examples, source_error_message
 from convnlp.finetuning import data, steps
+from convnlp.layers import MIXERS
 from convnlp.runs import components, estimate, experiment
 from convnlp.training import loop
 from tests import corpus
@@ -265,6 +266,27 @@ def test_what_is_right_trains_and_the_config_says_for_how_long(folder, tmp_path,
         f"jsonl:{folder}/{name}" for name in ("good.jsonl, split train[:10]", "three.jsonl, split train")
     ]
     assert sorted(reads) == sorted([*names, f"jsonl:{folder}/good.jsonl, split train[8:]"])
+
+
+@pytest.mark.parametrize(
+    ("is_grouped", "any_length", "length"), [(True, True, 64), (False, True, 512), (True, False, 512)]
+)
+def test_batches_are_as_long_as_their_texts(folder, tmp_path, monkeypatch, is_grouped, any_length, length):
+    """Unless the config says otherwise, or the mixer's outputs depend on the pads."""
+    monkeypatch.setattr(MIXERS["lightweight_conv"], "pad_length_invariant", any_length)
+    lengths = []
+
+    def train(**arguments):
+        (dataset,) = arguments["dataset"].datasets.values()
+        lengths.extend(batch["token_ids"].shape[1] for batch in dataset.take(10))
+        raise TrainingHasBegunError
+
+    monkeypatch.setattr(loop, "train", train)
+    fields = {"data_source": "good", "data_validation_split": "train", "data_input_length": 512}
+    config = finetune_classification.get_config("lightweight_conv")
+    with pytest.raises(TrainingHasBegunError):
+        run(finetune, config, folder, tmp_path / "run", **fields, data_group_by_length=is_grouped)
+    assert {*lengths} == {length}
 
 
 def test_the_epochs_follow_from_the_size_of_the_data(folder, tmp_path):
