@@ -188,11 +188,37 @@ def test_an_option_that_a_head_alone_does_not_use(monkeypatch, name):
     assert given_fields.without_effect_on_a_head(config, fields) == [f"task.options.{name}"]
 
 
-def test_a_head_alone_names_them(tmp_path, source):
-    fields = (
-        "--config.optimizer.learning_rate=0.1",
-        "--config.train.batch_size=8",
-        "--config.task.options.nothing=1",
-    )
-    done = run_program("convnlp.fit_head", source, *fields, f"--workdir={tmp_path}/run")
-    assert "without effect, since only a head is fitted: optimizer.learning_rate\n" in done.stderr
+@pytest.mark.parametrize(
+    ("program", "unread", "wrong", "line", "error"),
+    [
+        (
+            "fit_head",
+            "optimizer.learning_rate=0.1",
+            "task.options.nothing=1",
+            "without effect, since only a head is fitted: optimizer.learning_rate",
+            "has no option `nothing`",
+        ),
+        (
+            "finetune",
+            "task.input_field=question",
+            "task.options.nothing=1",
+            "without effect in finetune: task.input_field",
+            "has no option `nothing`",
+        ),
+        (
+            "pretrain",
+            "task.label_field=stars",
+            "data.validation_split=",
+            "without effect in pretrain: task.label_field",
+            "`data.validation_split` must name the split",
+        ),
+    ],
+)
+def test_a_program_names_them(tmp_path, source, program, unread, wrong, line, error):
+    """And then ends, because another field is wrong."""
+    config = ["--config=pretrain_mini"] if program == "pretrain" else []
+    fields = [f"--config.{field}" for field in (unread, "train.batch_size=8", wrong)]
+    done = run_program(f"convnlp.{program}", *config, source, *fields, f"--workdir={tmp_path}/run")
+    assert done.returncode == 1
+    assert f"{line}\n" in done.stderr
+    assert error in done.stderr.splitlines()[-1]
