@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from convnlp.export.saved_models import signatures
 from convnlp.export.verification import parity
+from convnlp.layers import MIXERS
 from convnlp.models import Seq2SeqBackbone, TextClassifier, TextClassifierPreprocessor, Tokenizer
 from convnlp.tasks.classification import explain
 from tests import corpus
@@ -21,7 +22,13 @@ TEXTS = [
 
 @pytest.fixture(scope="module", params=["dynamic_conv", "fourier"])
 def classifier(request):
-    """One whose answers do not depend on the pads, and one whose answers do: its rows have full length."""
+    """One with rows as long as the longest text, and one with a mixer that asks for the full length."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(MIXERS["fourier"], "pad_length_invariant", False)  # as a mixer of one's own may be
+        yield _classifier(request.param)
+
+
+def _classifier(mixer):
     tokenizer = Tokenizer(corpus.tiny_proto())
     backbone = Seq2SeqBackbone(
         tokenizer.vocabulary_size(),
@@ -30,7 +37,7 @@ def classifier(request):
         num_heads=2,
         hidden_dim=8,
         intermediate_dim=16,
-        encoder_mixer=request.param,
+        encoder_mixer=mixer,
         max_sequence_length=LENGTH,
     )
     return TextClassifier(backbone, num_classes=3, preprocessor=TextClassifierPreprocessor(tokenizer, LENGTH))
