@@ -404,27 +404,34 @@ def test_what_cannot_be_exported(small, small_dir, preset_of, tmp_path):
 
 @pytest.mark.multiprocess
 def test_program(small_dir, tmp_path):
-    output = tmp_path / "m"
-    done = run_program("export.saved_model", f"--preset={small_dir}", f"--output={output}", "--nocheck")
+    output, twin = tmp_path / "m", tmp_path / "ids"
+    corpus.write_jsonl(tmp_path / "texts.jsonl", corpus.reviews(4))
+    flags = [f"--output={output}", f"--ids_output={twin}", "--version=7", "--group_size=2", "--tflite"]
+    check = [f"--check_source=jsonl:{tmp_path}/texts.jsonl", "--num_check_texts=3"]
+    done = run_program("export.saved_model", f"--preset={small_dir}", *flags, "--nocheck", *check)
     assert done.returncode == 0, done.stderr
-    assert f"{output}/1 " in done.stdout
-    assert f"{output}_ids/1 " in done.stdout
+    assert f"{output}/7 " in done.stdout
+    assert f"{twin}/7 " in done.stdout
     assert "serving_default  text string [?]" in done.stdout
+    assert "3 texts: scores differ from the preset by at most" in done.stdout
+    assert (output / "7" / "model.tflite").exists()
+    assert {"While", "StatelessWhile"} & {node.op for node in Graph(output / "7").nodes()}  # over groups
 
     done = run_program("export.saved_model", f"--preset={tmp_path}/none", f"--output={output}")
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].startswith(f"error: preset {tmp_path}/none: no such directory")
-    assert {path.name for path in tmp_path.iterdir()} == {"m", "m_ids"}
+    assert {path.name for path in tmp_path.iterdir()} == {"m", "ids", "texts.jsonl"}
 
     # Before the preset is loaded, which takes long.
     (tmp_path / "bare").mkdir()
     shutil.copy(small_dir / "task.json", tmp_path / "bare")
-    corpus.write_jsonl(tmp_path / "texts.jsonl", corpus.reviews(2))
-    check = [f"--check_source=jsonl:{tmp_path}/texts.jsonl", "--check_text_fields=other"]
     for flags, message in (
         (["--output=gs://bucket/m"], "`output` must be"),
-        ([f"--output={output}", "--version=1"], "`version` must be"),
-        ([f"--output={output}", *check], f"{tmp_path}/texts.jsonl, line 1: no field 'other'"),
+        ([f"--output={output}", "--version=7"], "`version` must be"),
+        (
+            [f"--output={output}", *check, "--check_text_fields=other"],
+            f"{tmp_path}/texts.jsonl, line 1: no field 'other'",
+        ),
     ):
         done = run_program("export.saved_model", f"--preset={tmp_path}/bare", *flags)
         assert done.returncode == 1
