@@ -43,3 +43,12 @@ def classifier(backbone, tokenizer):
 @pytest.fixture(scope="session")
 def lm(backbone, tokenizer):
     return Seq2SeqLM(backbone, Seq2SeqLMPreprocessor(tokenizer, 12, 10))
+
+
+@pytest.fixture(scope="session")
+def saved(classifier, lm, backbone, tmp_path_factory):
+    """A folder with a preset of each model, by name: copy what you change."""
+    folder = tmp_path_factory.mktemp("saved")
+    for name, model in {"classifier": classifier, "lm": lm, "backbone": backbone}.items():
+        model.save_to_preset(str(folder / name))
+    return folder

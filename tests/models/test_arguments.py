@@ -24,14 +24,6 @@ SIZES = {
 }
 
 
-@pytest.fixture(scope="module")
-def saved(classifier, lm, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("saved")
-    classifier.save_to_preset(str(folder / "classifier"))
-    lm.save_to_preset(str(folder / "lm"))
-    return folder
-
-
 @pytest.fixture
 def no_layers(monkeypatch):
     """Fails the test if a layer is built."""

@@ -33,10 +33,8 @@ FILES = (
 
 
 @pytest.fixture(scope="module")
-def saved(classifier, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("saved") / "preset"
-    classifier.save_to_preset(str(folder))
-    return folder
+def saved(saved):
+    return saved / "classifier"
 
 
 @pytest.fixture

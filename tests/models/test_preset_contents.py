@@ -21,14 +21,6 @@ from convnlp.models import (
 from tests import corpus
 
 
-@pytest.fixture(scope="module")
-def saved(classifier, lm, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("saved")
-    classifier.save_to_preset(str(folder / "classifier"))
-    lm.save_to_preset(str(folder / "lm"))
-    return folder
-
-
 @pytest.fixture
 def preset(saved, tmp_path):
     return lambda name: str(shutil.copytree(saved / name, tmp_path / name))

@@ -28,10 +28,8 @@ ENTRY = {"description": "Four words.", "params": 1234}
 
 
 @pytest.fixture(scope="module")
-def saved(classifier, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("named") / "files"
-    classifier.save_to_preset(str(folder))
-    return folder
+def saved(saved):
+    return saved / "classifier"
 
 
 @pytest.fixture

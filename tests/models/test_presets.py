@@ -23,14 +23,6 @@ from convnlp.models import (
 TEXTS = ["the river follows", "a </s> <extra_id_0> 😀", ""]
 
 
-@pytest.fixture(scope="module")
-def saved(classifier, lm, backbone, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("saved")
-    for name, model in {"classifier": classifier, "lm": lm, "backbone": backbone}.items():
-        model.save_to_preset(str(folder / name))
-    return folder
-
-
 @pytest.fixture
 def preset(saved, tmp_path):
     """A copy to damage; without sums, as one of version 0.1."""
@@ -56,7 +48,7 @@ def run(code, *arguments):
 LOAD = """
 import sys, keras_nlp, numpy as np
 import convnlp
-folder, texts = sys.argv[1], eval(sys.argv[2])
+folder, texts, output = sys.argv[1], eval(sys.argv[2]), sys.argv[3]
 classifier = keras_nlp.models.TextClassifier.from_preset(folder + "/classifier")
 lm = keras_nlp.models.Seq2SeqLM.from_preset(folder + "/lm")
 backbone = keras_nlp.models.Backbone.from_preset(folder + "/backbone")
@@ -65,17 +57,17 @@ assert type(lm) is convnlp.models.Seq2SeqLM, type(lm)
 assert type(backbone) is convnlp.models.Seq2SeqBackbone, type(backbone)
 assert classifier.labels == ["bad", "good"] and not classifier.compiled
 rows = lm.preprocessor({"encoder_text": texts, "decoder_text": texts})[0]
-np.savez(folder + "/outputs.npz",
+np.savez(output,
     scores=classifier(classifier.preprocessor(texts)), predicted=classifier.predict(texts, verbose=0),
     text=lm.generate(texts), logits=lm(rows), encoded=backbone(rows)["encoder_sequence_output"])
 """
 
 
 @pytest.mark.multiprocess
-def test_a_fresh_process_gives_our_classes_and_the_same_bits(saved, classifier, lm, backbone):
+def test_a_fresh_process_gives_our_classes_and_the_same_bits(saved, classifier, lm, backbone, tmp_path):
     lm.compile(sampler="greedy")  # what a loaded one has, whatever other tests left
-    run(LOAD, saved, TEXTS)
-    outputs = np.load(saved / "outputs.npz")
+    run(LOAD, saved, TEXTS, tmp_path / "outputs.npz")
+    outputs = np.load(tmp_path / "outputs.npz")
     rows = lm.preprocessor({"encoder_text": TEXTS, "decoder_text": TEXTS})[0]
     np.testing.assert_array_equal(outputs["scores"], classifier(classifier.preprocessor(TEXTS)))
     np.testing.assert_array_equal(outputs["predicted"], classifier.predict(TEXTS, verbose=0))
