@@ -40,6 +40,10 @@ LENGTH = 16
 GENERATED = 6
 EVERY = list(layers.MIXERS)
 SHORT = ["dynamic_conv", "relative_attention"]  # the second has weights for each position
+RECORDED = {
+    "experiment.json": '{"seed": 0}',
+    "README.md": "# A classifier\n",
+}  # what a run leaves in a preset
 
 
 def _backbone(tokenizer, **config):
@@ -125,7 +129,8 @@ def _write_classifier(mixers, tokenizer, directory):
         ngram_buckets=64,
     )
     classifier.save_to_preset(str(directory))
-    (directory / "experiment.json").write_text('{"seed": 0}')
+    for name, text in RECORDED.items():
+        (directory / name).write_text(text)
     checksums.write(str(directory))
 
 

@@ -28,7 +28,7 @@ from convnlp.models import (
 )
 from convnlp.tasks import saved_class, task_of
 from tests import corpus
-from tests.export.conftest import EVERY, GENERATED, KINDS, LABELS, LENGTH, SHORT
+from tests.export.conftest import EVERY, GENERATED, KINDS, LABELS, LENGTH, RECORDED, SHORT
 from tests.run_program import ROOT, run_program
 
 CLASSIFIER_SIGNATURES = {"serving_default", "pair", "classify", "ids", "explain", "explain_pair", "embed"}
@@ -247,7 +247,8 @@ def test_files_beside_the_graph(exported_classifier, exported_lm, preset_of):
             vocabulary = source / "assets" / "tokenizer" / "vocabulary.spm"
             assert (assets / "vocabulary.spm").read_bytes() == vocabulary.read_bytes()
             assert version.stat().st_mode & 0o777 == 0o777 & ~_umask()
-    assert (exported_classifier[0] / "assets" / "experiment.json").read_text() == '{"seed": 0}'
+    for name, text in RECORDED.items():
+        assert (exported_classifier[0] / "assets" / name).read_text() == text
     assert (exported_classifier[1] / "assets" / "labels.txt").read_text().split() == LABELS
 
 
