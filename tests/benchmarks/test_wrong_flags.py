@@ -93,7 +93,6 @@ RECALL = ("--workdir={work}", "--mixers=fourier", "--steps=1")
         ),
         ("first_results", (*FIRST_RESULTS, "--seeds=first"), NUMBERS.format("seeds", 0, "'first'")),
         ("finetuning.folds", (*DATA, "--sizes=all,few"), NUMBERS.format("sizes", 1, "'few'")),
-        ("finetuning.levers", (*DATA, "--docs_page={page}"), PAGE.format("docs_page")),
         ("finetuning.self_training", (*DATA, "--docs_page={page}"), PAGE.format("docs_page")),
         ("finetuning.self_training", (*DATA, "--seeds=1,two"), NUMBERS.format("seeds", 0, "'1,two'")),
         ("finetuning.search", (*VARIANTS, "--seeds="), NUMBERS.format("seeds", 0, "''")),
