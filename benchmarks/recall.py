@@ -61,6 +61,7 @@ def main(_):
         pages.require_marks("docs_dir", docs / "recall.md", page.BEGIN)
     finished = cells.Cells(args.workdir, docs and docs / "recall.json")
     description = machine.describe(args.threads)
+    del description["command"]  # its directories are those of this machine
     for row in rows:
         if row["causal"] and not model.supports_causal(row["mixer"]):
             print(f"{row['mixer']} cannot be causal", flush=True)
