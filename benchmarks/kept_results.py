@@ -1,4 +1,4 @@
-"""The JSON files of docs/ that keep finished results, one a line, so that none is computed again."""
+"""The JSON files of docs/ that keep finished results, one per line, so that none is computed again."""
 
 import json
 
