@@ -19,6 +19,7 @@ from convnlp.serving.workers.worker import Worker
 _PAGE_SECONDS = 2.0  # how long to wait for a worker's metrics before its previous page is shown
 _LONGEST_PAUSE_SECONDS = 60.0  # before restarting a worker that fails before it serves
 _GRACE_SECONDS = 5.0  # for a worker to end by itself after its time to drain
+_POLL_SECONDS = 0.01  # between two looks whether a worker has ended
 _MAX_RELOAD_PASSES = 3  # directories that keep changing would put a version off again and again
 
 
@@ -218,7 +219,7 @@ class Supervisor:
         """Handles the end of a worker."""
         self._selector.unregister(member.channel)
         member.channel.close()
-        code = os.waitstatus_to_exitcode(os.waitpid(member.pid, 0)[1])
+        code = _exit_code(member.pid)
         del self._members[member.number]
         for question in list(self._questions.values()):
             self._answer_page(question, member.number)
@@ -389,3 +390,13 @@ class Supervisor:
     @staticmethod
     def _say(text):
         print(text, file=sys.stderr, flush=True)
+
+
+def _exit_code(pid):
+    """Returns the exit code of a worker that is ending, and kills it if that takes too long."""
+    deadline = time.monotonic() + _GRACE_SECONDS
+    while not (ended := os.waitpid(pid, os.WNOHANG))[0]:
+        if time.monotonic() > deadline:
+            os.kill(pid, signal.SIGKILL)
+        time.sleep(_POLL_SECONDS)
+    return os.waitstatus_to_exitcode(ended[1])

@@ -222,6 +222,20 @@ def test_an_answer_reaches_who_asked_and_not_who_takes_its_place(kind, is_replac
     assert answers == ([] if is_replaced else [5])
 
 
+def test_a_worker_that_does_not_end_after_closing_its_channel_is_killed(monkeypatch):
+    monkeypatch.setattr("convnlp.serving.workers.supervisor._GRACE_SECONDS", 0.1)
+    ours, its = socket.socketpair()
+    process = subprocess.Popen(["sleep", "600"])
+    its.close()
+    supervisor = Supervisor(2, [], 1.0, 0, 0)
+    member = supervisor._members[1] = _Member(1, process.pid, Channel(ours), has_begun=True, is_ready=True)
+    supervisor._selector.register(member.channel, selectors.EVENT_READ, member)
+    supervisor._was_ready = True
+    supervisor._exchange(member)
+    supervisor._selector.close()
+    assert supervisor._ends == {1: (process.pid, "was ended by SIGKILL")}
+
+
 @pytest.mark.parametrize(("num_put_off", "code"), [(0, None), (1, None), (2, None), (3, "UNAVAILABLE")])
 def test_a_reload_is_answered_when_all_serve_what_was_put_off(num_put_off, code):
     """Worker 2 has looked before a version was there, worker 1 afterwards."""
