@@ -12,11 +12,17 @@ _OTHERS = "#d5d5d5"  # the background lines
 _COLUMNS = 4
 
 
-def save_figure(figure, path):
-    """Writes a figure without its date and closes it."""
+def save_figure(figure, file, **options):
+    """Writes a figure without its date and with the same ids each time, and closes it.
+
+    Args:
+        figure: matplotlib figure.
+        file: path or file-like object.
+        **options: further arguments for `savefig`.
+    """
     figure.tight_layout()
     with plt.rc_context({"svg.hashsalt": "convnlp"}):
-        figure.savefig(path, metadata={"Date": None})
+        figure.savefig(file, metadata={"Date": None}, **options)
     plt.close(figure)
 
 

@@ -10,7 +10,7 @@ from benchmarks.comparison.cells import file_name
 from benchmarks.comparison.intervals import Interval
 from benchmarks.comparison.plots import STARTS, plots
 from benchmarks.comparison.task_kinds import KINDS
-from benchmarks.figures import plt
+from benchmarks.figures import save_figure
 
 _STYLE = """\
 body { font: 15px/1.5 sans-serif; margin: 2em auto; max-width: 70em; padding: 0 1em; }
@@ -148,8 +148,7 @@ def _html_table(header, lines):
 def _svg(figure):
     """Returns the figure as an HTML element."""
     text = io.StringIO()
-    figure.savefig(text, format="svg", bbox_inches="tight", metadata={"Date": None})
-    plt.close(figure)
+    save_figure(figure, text, format="svg", bbox_inches="tight")
     return text.getvalue()[text.getvalue().index("<svg") :]  # without the XML declaration
 
 
@@ -165,8 +164,7 @@ def write_docs(page, name, result):
     parts = [pages.table(header, lines), *notes(result["plan"])]
     for title, figure in plots(result["rows"]).items():
         path = page.with_name(f"{page.stem}_{file_name(name)}_{title.rpartition(' ')[2]}.svg")
-        figure.savefig(path, bbox_inches="tight", metadata={"Date": None})
-        plt.close(figure)
+        save_figure(figure, path, bbox_inches="tight")
         parts.append(f"![{title}]({path.name})")
     pages.replace_generated(page, _mark(name), "\n\n".join(parts))
 

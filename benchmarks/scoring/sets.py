@@ -126,4 +126,6 @@ def check(names, data_dir):
             for part in text_set.parts:
                 path = pathlib.Path(text_set.source(data_dir, part).partition(":")[2])
                 if not path.exists():
-                    raise ValueError(f"`data_dir` must hold classification/{path.name}. Received: {data_dir}")
+                    raise ValueError(
+                        f"`--data_dir` must hold classification/{path.name}. Received: {data_dir}"
+                    )

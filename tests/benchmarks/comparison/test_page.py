@@ -5,6 +5,7 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
+from benchmarks import figures
 from benchmarks.comparison import page, results
 from tests.benchmarks.comparison.test_plan import PLAN
 
@@ -61,7 +62,7 @@ def test_every_row_has_a_panel_with_its_name_and_its_own_lines(rows):
         assert len({line.get_color() for line in axis.lines}) == 3
     # Of 4 columns and 11 rows, whose last has one panel: the lowest panel of each column has its numbers.
     assert [axis.xaxis.get_tick_params()["labelbottom"] for axis in panels] == [False] * 37 + [True] * 4
-    page.plt.close("all")
+    figures.plt.close("all")
 
 
 def test_the_best_row_stands_on_top_with_its_name(rows):
@@ -70,7 +71,7 @@ def test_the_best_row_stands_on_top_with_its_name(rows):
     assert names == ["fourier", "dynamic_conv"]  # from below
     assert sorted(text.get_text() for text in left.texts) == ["from scratch", "pre-trained"]
     assert [bar.get_width() for bar in right.patches] == [MEASURED["train_tokens_per_second"] / 1e3] * 2
-    page.plt.close("all")
+    figures.plt.close("all")
 
 
 def test_rows_are_the_means_over_seeds_best_first(rows):
@@ -108,7 +109,7 @@ def test_what_is_not_finished_is_left_out(tmp_path):
     cells = dict(zip(header, lines[1], strict=True))
     assert (cells["mixer"], cells["parameters"], cells["training tokens/s"]) == ("fourier", "1.50M", "")
     page.plots(rows)
-    page.plt.close("all")
+    figures.plt.close("all")
     other = dataclasses.replace(PLAN, amount=7)
     assert results.collect(other, tmp_path) == []
 

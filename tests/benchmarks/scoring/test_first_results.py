@@ -244,9 +244,9 @@ def test_what_is_wrong_with_a_model_is_said_first(tmp_path, monkeypatch, argumen
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        (["sst2_after_imdb"], "`data_dir` must hold classification/imdb.train.jsonl.gz"),
+        (["sst2_after_imdb"], "`--data_dir` must hold classification/imdb.train.jsonl.gz"),
         (["sst2", "sst3"], "`--sets` must be among sst2, .* Received: 'sst3'"),
-        (["trec6", "sst5"], "`data_dir` must hold classification/sst5.train.jsonl.gz"),
+        (["trec6", "sst5"], "`--data_dir` must hold classification/sst5.train.jsonl.gz"),
     ],
 )
 def test_what_is_wrong_with_a_set_is_said_first(tmp_path, names, message):
