@@ -23,6 +23,10 @@ def test_the_code_runs(tmp_path, monkeypatch):
     exec(code, names)
     assert set(names["names_of_new"]) <= {"acq", "earn", "grain"}
     assert (tmp_path / "runs" / "mine" / "SHA256SUMS").is_file()
+    longer = names["TextClassifier"].from_preset("runs/longer")
+    text = " ".join(row["text"] for row in rows)
+    assert longer.preprocessor([text])["padding_mask"].numpy().sum() > 16
+    assert longer.predict([text]).shape == (1, 3)
 
 
 @pytest.mark.parametrize("name", ["SHA256SUMS", "task.weights.h5"])
