@@ -87,6 +87,12 @@ def model_of(kind, seed=0):
     return Seq2SeqBackbone(VOCABULARY_SIZE, **{**size, **layers, **BACKBONES[kind]}, max_sequence_length=64)
 
 
+@functools.cache
+def untrained(kind, seed=0):
+    """Returns one model of each kind and seed for all checks that do not change its weights."""
+    return model_of(kind, seed)
+
+
 def options_make_an_equal_objective(case):
     """Its fields, written as JSON and read again, make the same objective."""
     objective = case.build()
@@ -139,7 +145,7 @@ def examples_follow_the_seeds(case):
 
 def all_workers_have_equally_many_targets(case):
     """The number of targets does not depend on a worker's text or own seed."""
-    loss = tf.function(case.loss(model_of(case.backbone)))
+    loss = tf.function(case.loss(untrained(case.backbone)), autograph=False)
     for shared in range(4):
         counts = {float(loss(case.examples(n, shared, n))[case.name][1]) for n in range(4)}
         require(len(counts) == 1 and min(counts) > 0, f"workers have {sorted(counts)} targets")
@@ -147,7 +153,7 @@ def all_workers_have_equally_many_targets(case):
 
 def loss_is_the_sum_over_examples(case):
     """Two halves of a batch add up to the whole: no example affects another's loss."""
-    loss, batch = case.loss(model_of(case.backbone)), case.examples()
+    loss, batch = case.loss(untrained(case.backbone)), case.examples()
     halves = [{name: value[i : i + BATCH // 2] for name, value in batch.items()} for i in (0, BATCH // 2)]
     whole = np.array(loss(batch)[case.name])
     parts = sum(np.array(loss(half)[case.name]) for half in halves)
@@ -159,7 +165,7 @@ def a_new_model_knows_nothing(case):
 
     The tolerance is a fifth, because the logits of a new model are not quite equal.
     """
-    scores = [case.loss(model_of(case.backbone, n))(case.examples(n, n, n)) for n in range(4)]
+    scores = [case.loss(untrained(case.backbone, n))(case.examples(n, n, n)) for n in range(4)]
     mean = np.mean([score[case.name][0] / score[case.name][1] for score in scores])
     guess = math.log(VOCABULARY_SIZE)
     require(abs(mean - guess) < guess / 5, f"the loss of a new model is {mean:.2f}; a guess has {guess:.2f}")
@@ -175,7 +181,7 @@ def loss_falls(case):
 def every_backbone_is_trained_or_refused(case):
     """`check` refuses, naming the objective, or the loss is finite."""
     for kind in BACKBONES:
-        model = model_of(kind)
+        model = untrained(kind)
         try:
             case.build().check(model)
         except ValueError as error:
@@ -193,7 +199,7 @@ def lengths_and_shares_are_what_is_trained(case):
     require(0 <= share <= 1, f"`logits_per_token` must be in [0, 1]; it is {share}")
     written = [name for name, value in batch.items() if value.shape[1:] == (length,)]
     require(written or not length, f"`target_length` is {length}, the length of none of {', '.join(batch)}")
-    model = model_of("encoder and decoder")
+    model = untrained("encoder and decoder")
     try:
         objective.check(model)
     except ValueError:
