@@ -14,8 +14,8 @@ import tempfile
 from tests import fork_server
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-# What every program imports.
-_LIBRARIES = ("tensorflow", "keras_nlp", "absl.app", "ml_collections")
+# What nearly every program imports.
+_LIBRARIES = ("tensorflow", "keras_nlp", "absl.app", "ml_collections", "tensorflow_datasets")
 
 
 def run_program(program, *arguments, stdin="", timeout=300, directory=ROOT, environment=None, prefix=()):
@@ -56,6 +56,16 @@ def run_program(program, *arguments, stdin="", timeout=300, directory=ROOT, envi
         finally:
             process.kill()
         return subprocess.CompletedProcess([program, *arguments], code, *(text.result() for text in texts))
+
+
+def run_code(code, *arguments, **options):
+    """`python -c code arguments`, likewise, except that the code is a module's, and with options as above."""
+    with tempfile.TemporaryDirectory() as folder:
+        with open(os.path.join(folder, "given_code.py"), "w", encoding="utf-8") as file:
+            file.write(code)
+        path = os.pathsep.join(filter(None, [folder, os.environ.get("PYTHONPATH")]))
+        environment = {**os.environ, "PYTHONPATH": path}
+        return run_program("given_code", *arguments, environment=environment, **options)
 
 
 def _read(descriptor):

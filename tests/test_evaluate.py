@@ -1,7 +1,5 @@
 import json
 import re
-import subprocess
-import sys
 
 import keras
 import pytest
@@ -15,7 +13,7 @@ from convnlp.models import (
     Tokenizer,
 )
 from tests import corpus
-from tests.run_program import ROOT, run_program
+from tests.run_program import run_code, run_program
 
 pytestmark = pytest.mark.multiprocess
 ROWS = corpus.reviews(7)
@@ -127,14 +125,7 @@ def test_what_cannot_be_answered_costs_nothing(folder):
     ]
     source = f"jsonl:{folder}/numbers.jsonl"
     flags = [{**given, "preset": f"{folder}/{given['preset']}", "source": source} for given, _ in cases]
-    done = subprocess.run(
-        [sys.executable, "-c", IN_ONE_PROCESS],
-        cwd=ROOT,
-        input=json.dumps(flags),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_code(IN_ONE_PROCESS, stdin=json.dumps(flags))
     assert done.returncode == 0, done.stderr
     messages = json.loads(done.stdout.splitlines()[-1])
     for message, (_, expected) in zip(messages, cases, strict=True):

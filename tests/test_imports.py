@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.run_program import run_code
+
 ROOT = Path(__file__).resolve().parents[1]
 TOP_LEVEL = ("benchmarks", "configs", "convnlp", "export", "serving", "tests")  # folders
 INSIDE = ("configs", "export", "serving")  # which are imported as convnlp.configs, ...
@@ -295,7 +297,7 @@ def test_a_mixer_imports_another_only_where_its_definition_contains_it():
 @pytest.mark.multiprocess
 def test_convnlp_can_be_imported_without_tensorflow_text():
     code = "import sys; sys.modules['tensorflow_text'] = None; import convnlp; print(*convnlp.layers.MIXERS)"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    done = run_code(code)
     assert done.returncode == 0, done.stderr
     assert "dynamic_conv" in done.stdout
 
@@ -322,7 +324,7 @@ print(hasattr(convnlp, "nothing"), "tensorflow" in sys.modules, len(convnlp.laye
 @pytest.mark.multiprocess
 def test_importing_convnlp_registers_its_models():
     code = "import convnlp, keras; print(keras.saving.get_registered_object('convnlp>TextClassifier'))"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    done = run_code(code)
     assert "text_classifier" in done.stdout, done.stderr
 
 

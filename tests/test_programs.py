@@ -3,7 +3,6 @@
 import errno
 import json
 import os
-import subprocess
 import sys
 from unittest import mock
 
@@ -19,7 +18,7 @@ from convnlp import programs, startup
 from convnlp.configs import common
 from convnlp.data import SourceError
 from convnlp.training import finite, run_lock, schedules
-from tests.run_program import ROOT, run_program
+from tests.run_program import ROOT, run_code, run_program
 
 
 def raised(function):
@@ -148,8 +147,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # which a job in the b
 startup.begin()
 programs.run(main)
 """
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    done = run_code(code, timeout=120)
     assert (done.returncode, done.stderr.splitlines()[-1:]) == (130, ["stopped by SIGINT"])
     assert "Traceback" not in done.stderr
 

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import convnlp
 from convnlp.models import (
     Seq2SeqBackbone,
     Seq2SeqLM,
@@ -19,6 +18,7 @@ from convnlp.models import (
     checksums,
     presets,
 )
+from tests.run_program import ROOT, run_code
 
 TEXTS = ["the river follows", "a </s> <extra_id_0> 😀", ""]
 
@@ -34,15 +34,6 @@ def preset(saved, tmp_path):
         return str(folder)
 
     return copy
-
-
-def run(code, *arguments):
-    """Runs `code` in a fresh process; its working directory is the repository's."""
-    root = os.path.dirname(os.path.dirname(convnlp.__file__))
-    command = [sys.executable, "-c", code, *map(str, arguments)]
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout
 
 
 LOAD = """
@@ -66,7 +57,8 @@ np.savez(output,
 @pytest.mark.multiprocess
 def test_a_fresh_process_gives_our_classes_and_the_same_bits(saved, classifier, lm, backbone, tmp_path):
     lm.compile(sampler="greedy")  # what a loaded one has, whatever other tests left
-    run(LOAD, saved, TEXTS, tmp_path / "outputs.npz")
+    done = run_code(LOAD, saved, TEXTS, tmp_path / "outputs.npz")
+    assert done.returncode == 0, done.stderr[-3000:]
     outputs = np.load(tmp_path / "outputs.npz")
     rows = lm.preprocessor({"encoder_text": TEXTS, "decoder_text": TEXTS})[0]
     np.testing.assert_array_equal(outputs["scores"], classifier(classifier.preprocessor(TEXTS)))
@@ -79,7 +71,7 @@ def test_a_fresh_process_gives_our_classes_and_the_same_bits(saved, classifier, 
 @pytest.mark.multiprocess
 def test_import_is_light_and_needs_no_tensorflow_text():
     """Without tensorflow_text the models work on token ids; text asks for it by name."""
-    out = run("""
+    code = """
 import sys
 sys.modules["tensorflow_text"] = None
 import numpy as np, tensorflow, keras_nlp
@@ -95,9 +87,13 @@ try:
     convnlp.models.Tokenizer(corpus.tiny_proto()).ragged("a")
 except ImportError as error:
     print(error)
-""")
-    assert "(1, 2)" in out
-    assert "tensorflow_text" in out
+"""
+    # In a fresh process: one that has imported Keras NLP has tensorflow_text.
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "(1, 2)" in done.stdout
+    assert "tensorflow_text" in done.stdout
 
 
 def test_a_language_model_becomes_a_classifier(saved, lm):

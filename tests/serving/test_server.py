@@ -22,6 +22,7 @@ from tensorflow_serving.apis import get_model_status_pb2, model_service_pb2_grpc
 from convnlp.serving.client import RequestError
 from convnlp.serving.core.cores import num_cores
 from convnlp.serving.core.limits import Limits
+from tests.run_program import run_program
 from tests.serving import server_process
 from tests.serving.small_models import free_port, save_affine
 
@@ -208,14 +209,19 @@ def errors_of(*flags):
     """Runs the server with flags that cannot work, and returns the lines that it writes to stderr."""
     process = server_process.start(*flags)
     _, errors = process.communicate(timeout=400)
-    assert process.returncode == 1, errors
+    return lines_of_failure(process.returncode, errors)
+
+
+def lines_of_failure(code, errors):
+    assert code == 1, errors
     assert "Traceback" not in errors
     return errors.splitlines()
 
 
 def one_line_error(*flags):
-    """The same, of an error that shows only once TensorFlow, which writes notes, is loaded: the last line."""
-    lines = errors_of(*flags)
+    """The same, of an error that shows once TensorFlow, which may write notes, is loaded: the last line."""
+    done = run_program("serving.server", "--port=0", *flags, timeout=400)
+    lines = lines_of_failure(done.returncode, done.stderr)
     assert sum(line.startswith("error: ") for line in lines) == 1, lines
     return lines[-1]
 

@@ -6,8 +6,6 @@ import os
 import selectors
 import signal
 import socket
-import subprocess
-import sys
 import threading
 
 import pytest
@@ -23,7 +21,7 @@ from convnlp.serving.workers.metrics_page import merged
 from convnlp.serving.workers.sockets import reserve, shared
 from convnlp.serving.workers.supervisor import Supervisor, _Member
 from convnlp.serving.workers.worker import Worker
-from tests.serving import server_process
+from tests.run_program import run_code
 
 
 def test_messages_arrive_whole_and_in_order():
@@ -184,8 +182,7 @@ print(assembly._manager(None, None).names(), assembly._manager(None, []).names()
 @pytest.mark.multiprocess
 def test_a_worker_in_the_place_of_a_dead_one_serves_nothing_if_a_reload_left_nothing():
     """The models of the flags are those of a server that has had no reload."""
-    command = [sys.executable, "-c", MANAGERS]
-    done = subprocess.run(command, cwd=server_process.ROOT, capture_output=True, text=True, timeout=400)
+    done = run_code(MANAGERS, timeout=400)
     assert done.stdout == "['m'] []\n", done.stderr
 
 
