@@ -122,7 +122,7 @@ def training_follows_the_seed(case):
 
 def every_example_counts_once(case):
     """The batch size does not matter: rows that fill up the last batch do not count."""
-    model = case.model()
+    model = case.untrained
     expected = case.evaluation(model, len(case.records))
     require(expected[1] > 0, "the examples must have targets")
     for batch_size in (2, 3):
@@ -133,7 +133,7 @@ def the_best_step_can_be_told(case):
     """`best` names a metric of the loss, or the loss itself."""
     name, direction = case.task.best
     batch = next(iter(case.task.batches(case.found, 2)))
-    metrics = {"valid/loss"} | {f"valid/{key}" for key in case.task.loss(case.model())(batch, None, False)}
+    metrics = {"valid/loss"} | {f"valid/{key}" for key in case.task.loss(case.untrained)(batch, None, False)}
     require(name in metrics - {"valid/loss_sum", "valid/weight"}, f"{name} is none of {sorted(metrics)}")
     require(direction in ("min", "max"), f"the direction must be min or max; it is {direction}")
 
@@ -149,7 +149,7 @@ def loss_falls(case):
 def scores_are_the_known_ones(case):
     """The scores have the known names and are finite, and the number of examples is right."""
     task = case.task
-    scores = task.scores(case.model(), case.found, 3, outputs=None)
+    scores = task.scores(case.untrained, case.found, 3, outputs=None)
     require(set(scores) == {*task.known_metrics, "num_examples"}, f"{sorted(scores)} are scored")
     require(set(task.known_metrics) <= set(task.metrics), "`known_metrics` must be of `metrics`")
     require(all(np.isfinite(value) for value in scores.values()), f"{scores} must be finite")
@@ -163,7 +163,7 @@ def scores_are_the_known_ones(case):
 
 def outputs_score_as_their_model(case):
     """`scores` and `review` take the `outputs` of a model, if there are any, instead of asking it."""
-    model, task = case.model(), case.task
+    model, task = case.untrained, case.task
     outputs = task.outputs(model, case.found, 3)
     task.review(model, case.found, 3, outputs=outputs, is_own=outputs is None)
     if outputs is None:
@@ -175,7 +175,7 @@ def outputs_score_as_their_model(case):
 
 def a_saved_model_is_known_and_scores_the_same(case):
     """`load` finds a model's class, `task_of` its task, and `from_model` scores as the config's task does."""
-    model, task = case.model(), case.task
+    model, task = case.untrained, case.task
     require(tasks.task_of(model) is type(task), f"task_of gives {tasks.task_of(model).__name__}")
     with tempfile.TemporaryDirectory() as folder:
         model.save_to_preset(f"{folder}/preset")
@@ -190,7 +190,7 @@ def a_saved_model_is_known_and_scores_the_same(case):
 
 def signatures_answer_as_the_reference(case):
     """Checks signatures of texts, pairs and ids, and the edge output, for texts of different lengths."""
-    model = case.model()
+    model = case.untrained
     answers = tasks.task_of(model).answers(model)
     signatures, rows = answers.signatures()
     reference = answers.reference()
@@ -217,7 +217,7 @@ def signatures_answer_as_the_reference(case):
 
 def answers_become_rows(case):
     """An example's answer, in JSON's form, becomes a row of a table: columns with plain values."""
-    model = case.model()
+    model = case.untrained
     answers = tasks.task_of(model).answers(model)
     serve = answers.signatures()[0]["serving_default"]
     names = [spec.name for spec in serve.input_signature]
@@ -237,7 +237,7 @@ def answers_become_rows(case):
 
 def the_edge_is_compared_and_scored(case):
     """Equal outputs do not differ, and edge outputs have the scores that the task names, like the model."""
-    model, task = case.model(), case.task
+    model, task = case.untrained, case.task
     answers = task.answers(model)
     columns = tuple([record[field] for record in case.records] for field in case.fields.texts)
     outputs = answers.edge(answers.preprocess(columns if len(columns) == 2 else columns[0])).numpy()
