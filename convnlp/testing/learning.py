@@ -21,7 +21,7 @@ def require_falling(model, loss):
     optimizer = AdamW(_LEARNING_RATE, weight_decay=0.0)
     optimizer.build(model.trainable_variables)
 
-    @tf.function
+    @tf.function(autograph=False)  # as in training
     def step():
         with tf.GradientTape() as tape:
             values = loss()

@@ -27,7 +27,7 @@ def test_rows_keep_their_order_and_groups_are_short(num_rows):
     ids = np.arange(1, 1 + num_rows * width).reshape(num_rows, width) * mask
     SHAPES.clear()
 
-    @tf.function
+    @tf.function(autograph=False)
     def grouped(ids, mask):
         return in_groups(function, {"token_ids": ids, "padding_mask": mask}, group_size=3, round_to=4)
 

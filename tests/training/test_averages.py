@@ -36,7 +36,7 @@ def test_averages_are_the_formula(optimizer_cls, momentum):
     moving = averages.Averages(optimizer, [used, unused], momentum)
     strategy = tf.distribute.get_strategy()
 
-    @tf.function
+    @tf.function(autograph=False)
     def step(gradient):
         def replica_step(gradient):
             optimizer.apply([gradient], [used])
