@@ -148,7 +148,7 @@ def test_a_text_beyond_the_longest_is_refused_by_name(tmp_path):
     backbone = Seq2SeqBackbone(50, 1, 2, 8, 16, 0, mixer="relative_attention", max_sequence_length=LENGTH)
     module = tf.Module()
     module.variables_of_the_model = [variable.value for variable in backbone.variables]
-    encode = tf.function(backbone.encode, input_signature=[tf.TensorSpec([None, None], tf.int32, name="ids")])
+    encode = tf.function(backbone.encode, [tf.TensorSpec([None, None], tf.int32, "ids")], autograph=False)
     with kernels.implementation("inference"):
         tf.saved_model.save(module, str(tmp_path), signatures={"serving_default": encode})
     message = f"must have at most max_sequence_length = {LENGTH} positions: RelativeAttention has weights for"
