@@ -24,6 +24,7 @@ from convnlp.data.rules import short
 SAMPLE_ROWS = 1000
 MIN_TEXT_CHARACTERS = 20  # on average
 MAX_CLASSES = 100
+MAX_MISSING = 0.1  # share of the rows without a label
 _MOST_WORDS = 3  # of a column's name
 # Names that pandas and others give them.
 _ROW_NUMBERS = ("", "unnamed: 0", "__index_level_0__", "id", "idx", "index")
@@ -195,8 +196,10 @@ def _begins_with_a_row(sample, columns):
 
 
 def _repeats(values):
-    is_class = all(isinstance(value, str | int) and value != "" for value in values)
-    return is_class and 1 < len(set(values)) <= _most_classes(values)
+    given = [value for value in values if value not in ("", None)]
+    is_class = all(isinstance(value, str | int) for value in given)
+    is_given = len(values) - len(given) <= MAX_MISSING * len(values)
+    return is_class and is_given and 1 < len(set(given)) <= _most_classes(given)
 
 
 def _is_text(values, others):

@@ -9,7 +9,7 @@ from convnlp.data.errors import SourceError
 from convnlp.data.labels import SEPARATORS, Cell, parts_of
 from convnlp.data.opening import format_of, paths, stream_of
 from convnlp.data.rules import short
-from convnlp.data.schema import ClassSchema, OneField, utf8
+from convnlp.data.schema import ClassSchema, MissingLabelError, OneField, utf8
 
 MAX_RARE_CLASSES = 100  # more classes than this, with fewer than two examples each, suggest a wrong field
 _NAMED_CLASSES = 5  # in a warning
@@ -55,10 +55,16 @@ def label_names(source, field="label"):
 
 def _first_of_each(stream, field):
     """Returns (dict, value of a field -> the place where it occurs first; the number of records)."""
-    first, count = {}, 0
+    first, count, unlabelled = {}, 0, []
     for record in stream.records():
         count += 1
-        (value,) = stream.values(record)
+        try:
+            (value,) = stream.values(record)
+        except SourceError as error:
+            if not isinstance(error.__cause__, MissingLabelError):
+                raise
+            unlabelled.append(error)
+            continue
         if value not in first:
             other = next(iter(first), value)
             if type(value) is not type(other):
@@ -67,6 +73,12 @@ def _first_of_each(stream, field):
                     f"Received: {short(value)} after {short(other)}"
                 )
             first[value] = record.without_data()
+    if len(unlabelled) > 1:  # said at once, so that nobody mends one row after the other
+        raise SourceError(
+            f"{unlabelled[0]}; {len(unlabelled):,} of {count:,} rows have no {field}: label or remove them"
+        )
+    if unlabelled:
+        raise unlabelled[0]
     return first, count
 
 

@@ -109,6 +109,10 @@ class OneField:
         return [value_of(self.field, record)]
 
 
+class MissingLabelError(ValueError):
+    """A record of a table has no label."""
+
+
 @dataclasses.dataclass(frozen=True)
 class ClassSchema(OneField):
     """Reads a label as stored in the record, before the classes are known; see `OneField`."""
@@ -121,7 +125,7 @@ class ClassSchema(OneField):
         value = value_of(self.field, record)
         value = str(value) if isinstance(value, bool) else value
         if isinstance(value, Cell) and value.is_missing:
-            raise ValueError(f"{self.field} is missing. Received: {short(str(value))}")
+            raise MissingLabelError(f"{self.field} is missing. Received: {short(str(value))}")
         if not (value and isinstance(value, str)) and not (type(value) is int and value >= 0):
             raise ValueError(
                 f"`{self.field}` must be a string or an integer >= 0{_OTHER_KINDS.get(type(value), '')}. "

@@ -120,10 +120,12 @@ def test_what_a_column_may_be_is_said(tmp_path):
     columns = {
         "remarks": TEXTS,
         "mood": ["good", "bad"] * (len(TEXTS) // 2),
+        "queue": ["", *["first", "second", "third"] * len(TEXTS)][: len(TEXTS)],  # one is not labelled
+        "answer": [*[""] * 5, *["yes", "no"] * len(TEXTS)][: len(TEXTS)],
         "number": list(range(len(TEXTS))),
     }
     with pytest.raises(
-        SourceError, match=r"no field 'label' .*; fields with few different values are 'mood'; set label"
+        SourceError, match=r"no field 'label' .*; fields with few different values are 'mood', 'queue'; set"
     ):
         fields.take(source(tmp_path, columns), {"text_field": "remarks", "label_field": "label"})
     (tmp_path / "b.csv").write_text("A fine day in the valley,good,1\nA lost day by the river,bad,2\n")

@@ -135,7 +135,9 @@ def test_a_format_names_the_fields_that_there_are(tmp_path, kind):
 @pytest.mark.parametrize("kind", RECORDS)
 def test_a_wrong_value_is_named_with_its_place(tmp_path, kind):
     rows = [dict(row, label=2 if row["id"] == 100 else row["label"]) for row in ROWS]
-    place = {"jsonl": "line 101", "csv": "line 202", "tsv": "line 202"}.get(kind, "row 101")
+    place = {"jsonl": "line 101"}.get(kind, "row 101")
+    if kind in ("csv", "tsv"):  # whose texts have two lines
+        place = r"line 202 \(row 102 in a spreadsheet\)"
     with pytest.raises(
         SourceError, match=rf"{place}: `label` must be an integer in \[0, 2\). Received: '?2'?$"
     ):
@@ -347,6 +349,16 @@ BAD_TABLES = {
     ),
     "no label": ("csv", CSV + "A day.,\n", "line 4: label is missing. Received: ''"),
     "NaN": ("csv", CSV + "A day.,NaN\n", "line 4: label is missing. Received: 'NaN'"),
+    "several without a label": (
+        "csv",
+        CSV + 'A day.,\nA day.,1\n"A\nday.",NaN\n',
+        "line 4: label is missing. Received: ''; 2 of 5 rows have no label: label or remove them$",
+    ),
+    "no label below a cell of several lines": (
+        "csv",
+        CSV + '"A\nfine\nday.",1\n\nA day.,\n',
+        r"line 8 \(row 6 in a spreadsheet\): label is missing",
+    ),
     "one class": ("csv", "text,label\na,1\nb,1\n", "`label` must have at least two classes. Received: "),
     "many classes": (
         "csv",

@@ -130,11 +130,11 @@ class Delimited(Format):
         delimiter = named[1] if named else self._separator(file.path, header)
         rows = csv.reader(itertools.chain([header], read), delimiter=delimiter, strict=True)
         has_swallowed = False
-        while True:
+        for row in itertools.count(first):
             try:
                 cells = next(rows, None)
             except csv.Error as error:
-                raise place(first).error(_reason(error)) from error
+                raise place(first)._replace(row=row).error(_reason(error)) from error
             if cells is None:
                 return
             if line - first > _SWALLOWED and not has_swallowed:
@@ -143,7 +143,7 @@ class Delimited(Format):
                     what = f"a cell holds {count} lines that look like rows; is a quote left open?"
                     _say(file.path, f"line {first}: {what}")
             if cells:
-                yield Record(file.path, first, cells, size)
+                yield Record(file.path, first, cells, size, row=row)
             first, size = line + 1, 0
 
     def _separator(self, path, header):

@@ -15,6 +15,8 @@ class Record(typing.NamedTuple):
         data: what `Format.parse` takes, for example bytes or a dict.
         size: int, approximate number of bytes, by which blocks are cut.
         unit: string, what `line` counts. Default "line".
+        row: int from 1, the row in which a spreadsheet shows the record, if that may be another number.
+            Default None.
     """
 
     path: str
@@ -22,10 +24,12 @@ class Record(typing.NamedTuple):
     data: object
     size: int
     unit: str = "line"
+    row: int | None = None
 
     def error(self, reason):
         """Returns a `SourceError` with the place of this record and a reason, a string."""
-        return SourceError(f"{self.path}, {self.unit} {self.line}: {reason}")
+        row = "" if self.row in (None, self.line) else f" (row {self.row} in a spreadsheet)"
+        return SourceError(f"{self.path}, {self.unit} {self.line}{row}: {reason}")
 
     def without_data(self):
         """Returns only the place of the record."""
