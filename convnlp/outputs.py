@@ -17,6 +17,7 @@ RUN_FILES = (
     "results.json",
     "report.html",
     "report.json",
+    *(f"mistakes_{name}.{format}" for name in ("validation", "test") for format in ("csv", "tsv", "jsonl")),
     "adapted",
     "run.lock",
     "checkpoints",

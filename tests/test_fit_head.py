@@ -67,6 +67,23 @@ def test_without_a_validation_split_all_are_fitted_to_and_each_is_answered_by_ot
     assert "fitted without it" in (tmp_path / "run" / "report.html").read_text()
 
 
+def test_wrong_labels_are_listed_with_their_records(directory, tmp_path):
+    rows = [{"number": i, **row} for i, row in enumerate(corpus.reviews(128))]
+    for row in rows[40:44]:
+        row["label"] = 1 - row["label"]
+    fields = {"data.split": "train", "data.validation_split": "", "data.test_source": ""}
+    source = f"jsonl:{corpus.write_jsonl(tmp_path / 'rows.jsonl', rows)}"
+    run(directory, tmp_path / "run", **fields, **{"data.source": source})
+    listed = (tmp_path / "run" / "mistakes_validation.jsonl").read_text().splitlines()
+    first = [json.loads(line) for line in listed[:4]]
+    assert sorted(line["number"] for line in first) == [40, 41, 42, 43]
+    for line in first:
+        row = rows[line["number"]]
+        assert line.items() >= row.items()
+        assert line["predicted_label"] == str(1 - row["label"])
+        assert line["probability"] > 0.5 > line["given_probability"]
+
+
 def test_the_head_is_fitted_and_the_encoder_stays(directory, tmp_path, capsys, caplog):
     run(directory, tmp_path)
     results = json.loads((tmp_path / "results.json").read_text())

@@ -55,6 +55,8 @@ class Examples:
         weights: float32 array [n], how much each example counts in training, or None. Default None.
         groups: uint64 array [n], a hash that the examples of a group share; a group is held out as a whole.
             Default None: each example is its own group.
+        places: int64 array [n], the place of each example among those of its source, from 0. Default None:
+            not known.
     """
 
     columns: tuple
@@ -64,6 +66,7 @@ class Examples:
     soft_labels: np.ndarray | None = None
     weights: np.ndarray | None = None
     groups: np.ndarray | None = None
+    places: np.ndarray | None = None
 
     def __len__(self):
         return int(self.columns[0].nrows())
@@ -89,10 +92,11 @@ class Examples:
             soft_labels=taken(self.soft_labels),
             weights=taken(self.weights),
             groups=taken(self.groups),
+            places=taken(self.places),
         )
 
     def followed_by(self, other):
-        """Returns these examples and then those of another `Examples`, without texts and groups."""
+        """Returns these examples and then those of another `Examples`, without texts, groups and places."""
 
         def joined(ours, others):
             return None if ours is None else np.concatenate([ours, others])
@@ -105,6 +109,7 @@ class Examples:
             soft_labels=joined(self.soft_labels, other.soft_labels),
             weights=joined(self.weights, other.weights),
             groups=None,
+            places=None,
         )
 
 
@@ -169,6 +174,7 @@ def load(source, tokenizer, rows, *, label=None, keep_texts=False):
             for field in fields
             if keep_texts
         },
+        places=np.arange(int(columns[0].nrows())),
     )
 
 

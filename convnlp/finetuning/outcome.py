@@ -48,6 +48,10 @@ class Judged(typing.NamedTuple):
         """Returns `Task.review`."""
         return task.review(self.model, self.examples, self.batch_size, self.outputs, self.is_own)
 
+    def mistakes(self, task):
+        """Returns `Task.mistakes`."""
+        return task.mistakes(self.model, self.examples, self.outputs)
+
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:

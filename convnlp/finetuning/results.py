@@ -1,6 +1,7 @@
 """Scores what a fine-tuning has come to, and writes it into the directory of the run."""
 
 from convnlp import report
+from convnlp.finetuning import mistakes
 from convnlp.runs import run_preset
 from convnlp.training import storage
 
@@ -30,5 +31,7 @@ def save(config, workdir, outcome):
     for title, name, value, _ in named:
         print(f"{title}: {value:.0f}" if name == "num_examples" else f"{title}: {value:.4f}")
     report.write(workdir, outcome, results, judged, card)
+    for path in mistakes.write(config, workdir, task, judged):
+        print(f"texts with another answer than their label: {path}")
     print(f"report: {storage.join(workdir, 'report.html')}")
     print(f"preset: {storage.join(workdir, 'preset')}")

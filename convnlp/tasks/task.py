@@ -287,6 +287,19 @@ class Task(abc.ABC):
         """
         return Review()
 
+    def mistakes(self, model, found, outputs):
+        """Returns the examples with another answer than their label, the most doubtful labels first.
+
+        Args:
+            model: a `model_cls`.
+            found: what `read` returned.
+            outputs: what `outputs` returned for these examples, or those of another model; see `scores`.
+
+        Returns:
+            list of (int, the example's index; dict, name of a column -> the answer). The default is empty.
+        """
+        return []
+
     def outputs(self, model, found, batch_size=32):
         """Returns what `scores` and `review` take as `outputs`, so that the model is asked only once.
 

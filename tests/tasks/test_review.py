@@ -45,7 +45,7 @@ def test_of_a_classifier(found):
     logits = np.random.default_rng(1).normal(size=[NUMBER, 3]).astype("float32")
     logits[found.labels == 2, 2] = -9  # never right
     made = of_classifier.review(model, found, logits)
-    per_class, confusion, calibration, mistakes = made.sections
+    per_class, confusion, calibration, thresholds, mistakes = made.sections
 
     answers, probabilities = logits.argmax(1), tf.nn.softmax(logits).numpy().max(1)
     for label, there, precision, recall, f1 in per_class.rows:
@@ -67,6 +67,11 @@ def test_of_a_classifier(found):
             error += inside.mean() * abs(probabilities[inside].mean() - right)
     assert calibration.error == pytest.approx(error, rel=1e-4)
     assert sum(number for *_, number in calibration.bins) == NUMBER
+    for threshold, share, right, _, number in thresholds.rows:
+        is_given = probabilities >= threshold
+        assert (number, share) == (is_given.sum(), pytest.approx(is_given.mean()))
+        assert right == pytest.approx(np.mean((answers == found.labels)[is_given]))
+    assert thresholds.rows[0][0] == of_classifier.THRESHOLDS[0]
 
     tokenizer = model.preprocessor.tokenizer
     wrong = [i for i in np.argsort(-probabilities, kind="stable") if answers[i] != found.labels[i]]
@@ -94,7 +99,7 @@ def test_the_texts_of_a_pair_are_told_apart():
     row = [*tokenizer(texts[0]).numpy(), *end, *tokenizer(texts[1]).numpy(), *end]
     pairs = Examples((tf.ragged.constant([row], dtype=tf.int32),), (LENGTH,), np.array([0]))
     made = of_classifier.review(model, pairs, np.array([[0.0, 3.0, 0.0]], "float32"))
-    (mistake,) = made.sections[3].rows
+    (mistake,) = made.sections[-1].rows
     assert mistake["text"] == "the old bridge | a quiet garden"
     assert [word for word, _ in mistake["words"]] == " ".join(texts).split()
 
@@ -103,9 +108,24 @@ def test_words_are_not_weighed_where_the_logits_are_not_of_this_model(found):
     keras.utils.set_random_seed(0)
     model = small_classifier(["lightweight_conv"], LENGTH, LABELS)
     logits = np.random.default_rng(1).normal(size=[NUMBER, 3]).astype("float32")
-    mistakes = of_classifier.review(model, found, logits, explains=False).sections[3]
+    mistakes = of_classifier.review(model, found, logits, explains=False).sections[-1]
     assert [row["words"] for row in mistakes.rows] == [None] * 10
     assert "leaving it out" not in mistakes.note
+
+
+def test_the_most_doubtful_labels_come_first(found):
+    model = small_classifier(["lightweight_conv"], LENGTH, LABELS)
+    logits = np.random.default_rng(1).normal(size=[NUMBER, 3]).astype("float32")
+    listed = of_classifier.mistakes(model, found, logits)
+    probabilities, answers = tf.nn.softmax(logits).numpy(), logits.argmax(1)
+    assert sorted(index for index, _ in listed) == np.flatnonzero(answers != found.labels).tolist()
+    for index, answer in listed:
+        assert answer["label"] == LABELS[answers[index]]
+        assert answer["probability"] == pytest.approx(probabilities[index].max(), abs=1e-4)
+        given = probabilities[index, found.labels[index]]
+        assert answer["given_probability"] == pytest.approx(given, abs=1e-4)
+    given = [answer["given_probability"] for _, answer in listed]
+    assert given == sorted(given)
 
 
 def test_of_a_classifier_that_is_always_right(found):
@@ -113,7 +133,7 @@ def test_of_a_classifier_that_is_always_right(found):
     logits = np.where(np.arange(NUMBER) % 2, 20, 4)[:, None] * np.eye(3, dtype="float32")[found.labels]
     made = of_classifier.review(model, found, logits.astype("float32"))
     assert made.sections[2].bins == [(pytest.approx((1 + 1 / (1 + 2 * np.exp(-4))) / 2), 1.0, NUMBER)]
-    assert [section.kind for section in made.sections] == ["table", "confusion", "calibration"]
+    assert [section.kind for section in made.sections] == ["table", "confusion", "calibration", "table"]
     assert made.intervals["f1_macro"] == (1.0, 1.0)
 
 

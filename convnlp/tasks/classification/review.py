@@ -5,6 +5,7 @@ import tensorflow as tf
 
 from convnlp.data import batching
 from convnlp.models import labels as label_names
+from convnlp.models import model_card
 from convnlp.prediction import words
 from convnlp.tasks import scores
 from convnlp.tasks.classification.explain import explain
@@ -15,7 +16,12 @@ NUM_MISTAKES = 10
 MAX_EXPLAINED = 256  # tokens of a mistake whose words are explained, at one forward pass per token
 MAX_MATRIX = 30  # classes; of more, only the pairs most often confused are shown
 NUM_CONFUSED = 20
+THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 _ABOUT_MISTAKES = "Look here for wrong labels first."
+_ABOUT_THRESHOLDS = (
+    "If only answers of at least this probability count, as with --threshold of convnlp predict: the share "
+    "of the texts that have such an answer, and the share of these answers that are right."
+)
 _ABOUT_WORDS = " A word speaks for the answer where leaving it out makes the answer less probable."
 
 
@@ -42,6 +48,7 @@ def review(model, found, logits, explains=True):
         _per_class(labels, counts),
         _confusion(labels, counts),
         _calibration(best, is_right),
+        _thresholds(best, is_right),
     ]
     surest = [i for i in np.argsort(-best, kind="stable") if not is_right[i]][:NUM_MISTAKES]
     if surest:
@@ -64,6 +71,35 @@ def review(model, found, logits, explains=True):
             )
         )
     return Review(sections, scores.f1_intervals(counts))
+
+
+def mistakes(model, found, logits):
+    """Lists the examples whose label the model does not give, those with the least probable labels first.
+
+    Args:
+        model: `TextClassifier`.
+        found: `Examples`, n of them.
+        logits: float [n,C]. Those of a model that has learned from an example say little about its label.
+
+    Returns:
+        list of (int, the example's index; dict: "label" and "probability" of the answer, and
+        "given_probability", that of the label).
+    """
+    labels, answers = label_names.names_of(model), logits.argmax(1)
+    probabilities = tf.nn.softmax(logits).numpy()
+    given = probabilities[np.arange(len(found)), found.labels]
+    return [
+        (
+            int(i),
+            {
+                "label": labels[answers[i]],
+                "probability": round(float(probabilities[i, answers[i]]), 6),
+                "given_probability": round(float(given[i]), 6),
+            },
+        )
+        for i in np.argsort(given, kind="stable")
+        if answers[i] != found.labels[i]
+    ]
 
 
 def _per_class(labels, counts):
@@ -99,6 +135,18 @@ def _calibration(best, is_right):
     ]
     error = sum(number * abs(sure - right) for sure, right, number in bins) / len(best)
     return Calibration("How far its probabilities can be trusted", bins, float(error))
+
+
+def _thresholds(best, is_right):
+    rows = []
+    for threshold in THRESHOLDS:
+        is_given = best >= threshold
+        if number := int(is_given.sum()):
+            right = int(is_right[is_given].sum())
+            between = "{:.3f} to {:.3f}".format(*model_card.share_interval(right / number, number))
+            rows.append([threshold, number / len(best), right / number, between, number])
+    columns = ("probability of at least", "answered", "right", "95% interval", "answers")
+    return Table("Answers above a threshold", columns, rows, _ABOUT_THRESHOLDS)
 
 
 def _explained(model, found, logits, chosen):

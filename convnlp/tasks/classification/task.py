@@ -205,6 +205,9 @@ class Classification(PooledHeadTask):
         outputs = self.outputs(model, found, batch_size) if outputs is None else outputs
         return review.review(model, found, outputs, explains=is_own)
 
+    def mistakes(self, model, found, outputs):
+        return review.mistakes(model, found, outputs)
+
     def edge_scores(self, outputs, found):
         return {"accuracy": float(np.mean(outputs.argmax(axis=1) == found.labels))}
 
