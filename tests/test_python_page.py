@@ -12,6 +12,13 @@ from tests.small_classifier import small_classifier
 def test_the_code_runs(tmp_path, monkeypatch):
     page = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
     code = "\n".join(re.findall(r"```python\n(.*?)```", page, re.S))
+    for printed, quick in (
+        ("dynamic_conv_mini_en", "preset"),
+        ("Fold(5", "Fold(2"),
+        ("epochs=10", "epochs=1"),
+    ):
+        assert printed in code
+        code = code.replace(printed, quick)
     monkeypatch.chdir(tmp_path)
     small_classifier(["dynamic_conv"], 16, ["bad", "good"]).save_to_preset("preset")
     rows = corpus.reviews(20)

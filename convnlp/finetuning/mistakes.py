@@ -28,7 +28,7 @@ def write(config, workdir, task, judged):
         source = _source(config, name)
         format = source.kind if source.kind in rows.DELIMITERS else "jsonl"
         file = f"mistakes_{name}.{format}"
-        found, places = task.mistakes(each.model, each.examples, each.outputs), each.examples.places
+        found, places = each.mistakes(task), each.examples.places
         if found and places is not None and source.kind != "tfds":
             path = storage.join(workdir, file)
             storage.write(path, b"".join(_lines(source, format, places, found)))

@@ -6,6 +6,7 @@ import os
 import selectors
 import signal
 import socket
+import subprocess
 import threading
 
 import pytest
