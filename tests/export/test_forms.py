@@ -22,7 +22,7 @@ from tests.export.conftest import LABELS
 from tests.run_program import run_program
 
 PAGE = (ROOT / "docs" / "edge.md").read_text(encoding="utf-8")
-(FORM,) = your_own.python_blocks("edge.md")
+FORM, CHECK = your_own.python_blocks("edge.md")
 TEXTS = ["", "a river", *corpus.documents(4)]
 
 
@@ -48,6 +48,17 @@ def test_numbers_far_from_zero_keep_their_differences(name, small, tmp_path):
     file.write_bytes(content)
     (answer,) = EdgeModel(file).predict(["a river"])
     assert answer == {"score": pytest.approx(392_345, abs=10)}
+
+
+def test_what_an_app_is_compared_with_is_shown(small_dir, tmp_path, monkeypatch, capsys):
+    content, _ = check_form("fp32", str(small_dir), TEXTS)
+    (tmp_path / "sst2.tflite").write_bytes(content)
+    monkeypatch.chdir(tmp_path)
+    exec(CHECK, {})
+    shown = capsys.readouterr().out.splitlines()
+    ids = EdgeModel("sst2.tflite").token_ids(["a gripping film"]).tolist()
+    assert len(shown) == 2
+    assert shown[0].startswith(f"{ids} [[")
 
 
 @pytest.mark.parametrize("texts", [[], "a river"])
