@@ -55,7 +55,7 @@ def label_names(source, field="label"):
 
 def _first_of_each(stream, field):
     """Returns (dict, value of a field -> the place where it occurs first; the number of records)."""
-    first, count, unlabelled = {}, 0, []
+    first, count, unlabelled, error_of_first = {}, 0, 0, None
     for record in stream.records():
         count += 1
         try:
@@ -63,7 +63,7 @@ def _first_of_each(stream, field):
         except SourceError as error:
             if not isinstance(error.__cause__, MissingLabelError):
                 raise
-            unlabelled.append(error)
+            unlabelled, error_of_first = unlabelled + 1, error_of_first or error
             continue
         if value not in first:
             other = next(iter(first), value)
@@ -73,12 +73,12 @@ def _first_of_each(stream, field):
                     f"Received: {short(value)} after {short(other)}"
                 )
             first[value] = record.without_data()
-    if len(unlabelled) > 1:  # said at once, so that nobody mends one row after the other
+    if unlabelled > 1:  # said at once, so that nobody mends one row after the other
         raise SourceError(
-            f"{unlabelled[0]}; {len(unlabelled):,} of {count:,} rows have no {field}: label or remove them"
+            f"{error_of_first}; {unlabelled:,} of {count:,} rows have no {field}: label or remove them"
         )
-    if unlabelled:
-        raise unlabelled[0]
+    if error_of_first:
+        raise error_of_first
     return first, count
 
 

@@ -9,7 +9,7 @@ from convnlp.training import storage
 
 
 def write(config, workdir, task, judged):
-    """Writes mistakes_NAME.csv, or .jsonl, for each set that is scored; what `Task.mistakes` returns.
+    """Writes mistakes_NAME.csv, .tsv or .jsonl for each set that is scored; what `Task.mistakes` returns.
 
     A row has all fields of its record, then the answer, as in the output of `convnlp predict`. Of data in
     `tfds:`, whose records have no text form, and of examples whose places are not known, nothing is written.
