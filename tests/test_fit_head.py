@@ -1,6 +1,8 @@
 """`convnlp.fit_head`: a head in front of an encoder that stays as it was."""
 
 import json
+import os
+import types
 
 import keras
 import numpy as np
@@ -9,10 +11,12 @@ import pytest
 from convnlp import fit_head, tasks
 from convnlp.configs import finetune_classification
 from convnlp.data import SourceError
+from convnlp.finetuning import mistakes
 from convnlp.models import Seq2SeqBackbone, TextClassifier, Tokenizer
-from convnlp.runs import experiment
+from convnlp.runs import experiment, inputs
 from convnlp.tasks import scores
 from convnlp.tasks.classification import ngrams, self_training
+from convnlp.training import storage
 from tests import corpus
 
 SIZE = {"num_layers": 1, "num_heads": 2, "hidden_dim": 64, "intermediate_dim": 64, "kernel_size": 3}
@@ -82,6 +86,67 @@ def test_wrong_labels_are_listed_with_their_records(directory, tmp_path):
         assert line.items() >= row.items()
         assert line["predicted_label"] == str(1 - row["label"])
         assert line["probability"] > 0.5 > line["given_probability"]
+
+
+def test_rows_that_have_changed_since_they_were_read_are_not_listed(directory, tmp_path, monkeypatch, caplog):
+    """Their places may be those of other rows. The training is over: it must not end in an error."""
+    rows = [{"number": i, **row} for i, row in enumerate(corpus.reviews(128))]
+    for row in rows[40:44]:
+        row["label"] = 1 - row["label"]
+    (tmp_path / "data").mkdir()
+    path = corpus.write_jsonl(tmp_path / "data" / "rows.jsonl", rows)
+    listed, calls = tmp_path / "run" / "mistakes_validation.jsonl", []
+
+    def write(*arguments):
+        calls.append(arguments)
+        os.remove(path)
+        return write_mistakes(*arguments)
+
+    write_mistakes = mistakes.write
+    monkeypatch.setattr(mistakes, "write", write)
+    fields = {"data.source": f"jsonl:{tmp_path}/data/*.jsonl", "data.split": "train"}
+    run(directory, tmp_path / "run", **fields, **{"data.validation_split": "", "data.test_source": ""})
+    assert (tmp_path / "run" / "results.json").exists()
+    assert not listed.exists()
+    beginning = "mistakes_validation is not written, since its rows cannot be read again: jsonl:"
+    assert caplog.messages[-1].startswith(f"{beginning}{tmp_path}/data/*.jsonl: no such file")
+
+    inserted = [rows[0], *rows]
+    relabelled = [{**row, "label": 1 - row["label"]} for row in rows]  # of the same size
+    for changed in (inserted, rows[:40], relabelled):
+        corpus.write_jsonl(path, changed)
+        listed.write_text("of an earlier start")
+        assert write_mistakes(*calls[0]) == []
+        assert not listed.exists()
+        assert caplog.messages[-1] == (
+            f"{beginning}{tmp_path}/data/*.jsonl, split train: the files have changed since the run began, "
+            "by the sums in config.json"
+        )
+    corpus.write_jsonl(path, rows)
+    assert write_mistakes(*calls[0]) == [str(listed)]
+    corpus.write_jsonl(tmp_path / "data" / "more.jsonl", rows)  # it is read first
+    assert write_mistakes(*calls[0]) == []
+
+
+def test_rows_of_tables_with_other_columns_are_listed_too(tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "a.csv").write_text("text,label\nA fine day.,bad\n")
+    (tmp_path / "data" / "b.csv").write_text("text,label,day\nA lost day.,good,7\n")
+    config = finetune_classification.get_config()
+    config.data.update({"source": f"csv:{tmp_path}/data/*.csv", "validation_split": ""})
+    storage.write_json(tmp_path / "config.json", {"inputs": inputs.fingerprints(config)})
+    (tmp_path / "mistakes_validation.csv").write_text("of an earlier start")
+    answers = [(1, {"label": "bad"}), (0, {"label": "good"})]
+    judged = types.SimpleNamespace(
+        mistakes=lambda task: answers, examples=types.SimpleNamespace(places=np.arange(2))
+    )
+    path = tmp_path / "mistakes_validation.jsonl"
+    assert mistakes.write(config, str(tmp_path), None, {"validation": judged}) == [str(path)]
+    assert [*map(json.loads, path.read_text().splitlines())] == [
+        {"text": "A lost day.", "label": "good", "day": "7", "predicted_label": "bad"},
+        {"text": "A fine day.", "label": "bad", "predicted_label": "good"},
+    ]
+    assert not (tmp_path / "mistakes_validation.csv").exists()
 
 
 def test_the_head_is_fitted_and_the_encoder_stays(directory, tmp_path, capsys, caplog):

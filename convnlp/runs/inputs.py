@@ -31,7 +31,7 @@ def fingerprints(config):
         read, is left out: reading it will say why.
     """
     data = config.data
-    whole_source = functools.cache(_source)  # most often, all names mean the same files
+    whole_source = functools.cache(of_source)  # most often, all names mean the same files
 
     def source(name, split):
         return whole_source(Source(name, split, data.data_dir).whole)
@@ -79,7 +79,12 @@ def _named_presets(config):
     return found
 
 
-def _source(source):
+def of_source(source):
+    """Returns the fingerprints of a `Source`, by name; see `fingerprints`.
+
+    Raises:
+        SourceError: if its files cannot be found; other errors of `storage.ERRORS` if they cannot be read.
+    """
     if source.kind == "tfds":
         info = tfds_source.builder(source.path, source.data_dir).info
         return {f"tfds:{info.full_name}": {n: s.num_examples for n, s in sorted(info.splits.items())}}
