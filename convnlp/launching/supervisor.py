@@ -39,7 +39,7 @@ class Supervisor:
 
         Returns:
             int, the exit code: 0 after success; 128 + the signal's number; 1 if a worker has an error of its
-            own; `LOST_WORKER` if a worker was lost and no restarts are left.
+            own or cannot be started; `LOST_WORKER` if a worker was lost and no restarts are left.
         """
         before = {
             each: signal.signal(each, lambda signum, frame: self._signals.append(signum))
@@ -72,8 +72,12 @@ class Supervisor:
             (string, what went wrong, or None; bool, whether a restart may help).
         """
         try:
-            for index, (command, environment) in self._commands().items():
-                self._workers.append(Worker(index, command, environment))
+            try:
+                for index, (command, environment) in self._commands().items():
+                    self._workers.append(Worker(index, command, environment))
+            except OSError as error:  # no such program, too many processes or open files
+                self._say(f"the workers cannot be started: {error}")
+                return str(error), False
             cause, again = self._watch()
             if cause and not self._signals:
                 self._say(cause)

@@ -144,6 +144,25 @@ def test_an_error_is_not_met_again(tmp_path, capfd):
     assert "[1] error: no space left" in capfd.readouterr().err.splitlines()
 
 
+def test_a_worker_that_cannot_be_started_is_no_traceback(tmp_path, monkeypatch):
+    said, started = [], []
+
+    def start(index, command, environment):
+        if index == 1:
+            monkeypatch.setattr(worker_lib, "ending_with_us", lambda command: [f"{tmp_path}/python"])
+        started.append(worker_lib.Worker(index, command, environment))
+        return started[-1]
+
+    monkeypatch.setattr(supervisor, "Worker", start)
+    assert run(tmp_path, 2, "none:9:0", said.append) == 1
+    assert said == [
+        f"the workers cannot be started: [Errno 2] No such file or directory: '{tmp_path}/python'",
+        "not restarted: the same error would occur again",
+    ]
+    (first,) = started
+    assert first.code() is not None  # it has been ended
+
+
 def test_the_last_restart_is_the_last(tmp_path):
     said = []
     assert run(tmp_path, 2, "kill:0:6", said.append, restarts=0) == 75
