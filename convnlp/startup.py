@@ -19,12 +19,13 @@ PROGRAMS = ("benchmarks", "convnlp", "export")  # our packages whose modules are
 LIGHT = ("convnlp.launch",)  # programs that need no TensorFlow
 TRAINERS = ("benchmarks.comparison.worker",)  # benchmarks that train as our programs do
 _STDERR = 2
-# Information with its heading and continuation lines. Errors are shown, except those of every start (GPU
-# libraries registered twice, no driver (303), attributes newer than the code that reads them, integers that
-# oneDNN does not support) and those that an exception in Python repeats.
+# Information from C++ with its heading and continuation lines; from Python, it is that of a server, which has
+# taken the place of its program. Errors are shown, except those of every start (GPU libraries registered
+# twice, no driver (303), attributes newer than the code that reads them, integers that oneDNN does not
+# support) and those that an exception in Python repeats.
 _NOTE = re.compile(
     rb"WARNING: All log messages before absl::InitializeLog"
-    rb"|I\d{4} |\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+: I "
+    rb"|I\d{4} (?!.*\.py:\d+\] )|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+: I "
     rb"|To enable the following instructions: "
     rb"|To suppress this warning, set the environment variable|Skipping registering GPU devices"
     rb"|[EW]\d{4} .*(failed call to cuInit: .*\(303\)"

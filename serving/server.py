@@ -9,6 +9,7 @@ differences.
 """
 
 import importlib
+import logging
 import os
 import signal
 import sys
@@ -29,6 +30,8 @@ def main(argv):
     """Loads the models and serves them until SIGTERM or Ctrl-C."""
     # The default is 5 ms: too long for a thread that has run a batch to wait for the event loop.
     sys.setswitchinterval(_SWITCH_SECONDS)
+    if not flags.FLAGS["verbosity"].present:  # absl's default hides which versions are loaded and retired
+        logging.getLogger("serving").setLevel(logging.INFO)
     _end_on_signals()
     grpc_servers = []  # holds the server as soon as it has started
 

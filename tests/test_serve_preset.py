@@ -53,6 +53,7 @@ def test_a_preset_is_exported_and_served_and_the_next_time_served_alone(preset, 
     assert "exported to" in log
     assert "/v1/models/my%2Fown:predict; " in log
     assert "serving my/own version 1: http://127.0.0.1:" in log
+    assert f"] model my/own version 1: loading {directory.parent}/models/preset/1\n" in log
     assert "/v1/models/my%2Fown\n" in log
     models = directory.parent / "models" / "preset"
     assert (models / "1" / "saved_model.pb").exists()

@@ -35,11 +35,13 @@ os.write(2, b"W0000 00:00:17 1 op_kernel.cc:1858] OP_REQUIRES failed at save_res
 os.write(2, b"W0000 00:00:17 1 local_rendezvous.cc:412] Local rendezvous is aborting with status: full\\n")
 os.write(2, b"E0000 00:00:17 1 ring_alg.cc:291] Aborting RingReduce\\n")
 os.write(2, b"I0000 00:00:17 1 service.cc:152] XLA service 0x1 initialized for platform Host\\n")
+os.write(2, b"I1129 00:00:17.000001 1 retries.py:62] model m version 1: loading models/1\\n")
 """
 SHOWN = {
     "W0000 00:00:17 1 some.cc:1] a warning",
     "from Python",
     "E0000 00:00:17 1 ring_alg.cc:291] Aborting RingReduce",
+    "I1129 00:00:17.000001 1 retries.py:62] model m version 1: loading models/1",
 }
 
 

@@ -59,6 +59,7 @@ class Retries:
             `VersionState`. AVAILABLE, or LOADING if it is to be tried again, or END.
         """
         attempts = known.attempts if known else 0
+        _log.info("model %s version %d: loading %s", name, version, path)
         started, content = time.monotonic(), fingerprint(path)
         try:
             servable = self._load(name, version, path)

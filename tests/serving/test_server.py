@@ -137,6 +137,8 @@ def test_every_flag_reaches_its_part(base_path, tmp_path, monkeypatch):
                 trickling.exception(60)
     log = (tmp_path / "log").read_text()
     assert "Traceback" not in log
+    assert f"] model affine version 1: loading {base_path}/1\n" in log
+    assert re.search(r"\] model affine version 2 loaded in \d+\.\d s\n", log)
     assert log.endswith("SIGTERM: giving up what is not finished after 1 s (--drain_timeout_in_ms)\n")
 
 
