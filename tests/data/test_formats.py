@@ -177,14 +177,25 @@ def test_blank_lines_before_the_header(tmp_path):
         sources.check(Source(f"csv:{path}"), label=Label(num_classes=2))
 
 
-@pytest.mark.parametrize("first", ["sep=;\n", "\ufeffsep=;\r\n", '"sep=;"\n'])
+@pytest.mark.parametrize(
+    ("first", "rows"),
+    [
+        ("sep=;\n", [" (row 1 in a spreadsheet)", " (row 2 in a spreadsheet)"]),
+        ("\ufeffsep=;\r\n", [" (row 1 in a spreadsheet)", " (row 2 in a spreadsheet)"]),
+        ('"sep=;"\n', ["", ""]),  # which is a cell of the first row, too
+    ],
+)
 @pytest.mark.parametrize("kind", ["csv", "tsv"])
-def test_the_separator_that_a_first_line_names_for_excel(tmp_path, kind, first):
+def test_the_separator_that_a_first_line_names_for_excel(tmp_path, kind, first, rows):
     path = tmp_path / f"a.{kind}"
     path.write_bytes(f"{first}text;label;a, b\nA day, a night;1;x\n".encode())
     assert values(f"{kind}:{path}") == [("A day, a night", 1)]
-    with pytest.raises(SourceError, match=r"line 2: no field 'body' \(available: 'text', 'label', 'a, b'\)"):
+    place = re.escape(f"line 2{rows[0]}: ")
+    with pytest.raises(SourceError, match=rf"{place}no field 'body' \(available: 'text', 'label', 'a, b'\)"):
         sources.check(Source(f"{kind}:{path}"), ("body",))
+    place = re.escape(f"line 3{rows[1]}: ")
+    with pytest.raises(SourceError, match=rf"{place}`a, b` must be an integer in \[0, 2\)"):
+        sources.check(Source(f"{kind}:{path}"), label=Label("a, b", num_classes=2))
 
 
 @pytest.mark.parametrize("header", ["sep=a", "sep="])

@@ -125,12 +125,14 @@ class Delimited(Format):
         read = lines()
         header = next(filter(str.strip, read), "")
         named = re.fullmatch(r'"?sep=([^\w"\s]|\t)"?\r?\n', header)  # as a line for Excel above the header
+        # Spreadsheets show no row for it, unless it is quoted: then it is a cell as well.
+        is_hidden = bool(named) and line == 1 and not header.startswith('"')
         header = next(filter(str.strip, read), "") if named else header
         first = line
         delimiter = named[1] if named else self._separator(file.path, header)
         rows = csv.reader(itertools.chain([header], read), delimiter=delimiter, strict=True)
         has_swallowed = False
-        for row in itertools.count(first):
+        for row in itertools.count(first - is_hidden):
             try:
                 cells = next(rows, None)
             except csv.Error as error:
