@@ -37,6 +37,10 @@ def folder(tmp_path_factory):
     written = [{"text": t, "target": answer} for t, answer in zip(texts, lm.generate(texts), strict=True)]
     corpus.write_jsonl(folder / "written.jsonl", [*written, {"text": "a", "target": "none of this"}])
     predicted = classifier.predict(texts, verbose=0).argmax(-1)
+    kinds = [
+        {**row, "is_right": bool(row["label"] == answer)} for row, answer in zip(ROWS, predicted, strict=True)
+    ]
+    corpus.write_jsonl(folder / "kinds.jsonl", kinds)
     ranked = lm.rank_labels(texts, NAMES).argmax(-1)
     labels = [row["label"] for row in ROWS]
     return folder, sum(predicted == labels) / 7, sum(ranked == labels) / 7
@@ -112,6 +116,7 @@ def test_what_cannot_be_answered_costs_nothing(folder):
             {"preset": "lm", "text_fields": ["a", "b", "c"], "target_field": "t"},
             "`text_fields` must be one or two fields for a Seq2SeqLM. Received: .'a', 'b', 'c'.",
         ),
+        ({"preset": "classifier", "by_field": "sort"}, ".*numbers.jsonl, line 1: no field 'sort' "),
         ({"preset": "lm", "output": f"{folder}"}, "`output` must be a file, not a directory"),
         ({"preset": "lm", "output": ""}, "`output` must not be empty"),
         (
@@ -139,6 +144,28 @@ def test_a_row_without_label_is_one_line(folder):
     assert done.returncode == 1
     assert "verdicts.jsonl, line 1: no field 'label'" in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr
+
+
+def test_a_group_of_right_answers_and_one_of_wrong_ones(folder):
+    folder, accuracy, _ = folder
+    assert 0 < accuracy < 1
+    whole, printed = evaluate(
+        folder, "classifier", "kinds.jsonl", "--by_field=is_right", "--metrics=accuracy"
+    )
+    assert whole == {"accuracy": pytest.approx(accuracy), "num_examples": 7}
+    report = json.loads((folder / "out" / "scores.json").read_text())
+    count = round(7 * accuracy)
+    assert report["by_field"] == "is_right"
+    assert report["groups"] == {
+        "False": {"accuracy": 0, "num_examples": 7 - count},
+        "True": {"accuracy": 1, "num_examples": count},
+    }
+    assert [line.split() for line in printed.splitlines()] == [
+        ["examples", "accuracy"],
+        ["False", str(7 - count), "0.0000"],
+        ["True", str(count), "1.0000"],
+        ["all", "7", f"{accuracy:.4f}"],
+    ]
 
 
 @pytest.mark.slow

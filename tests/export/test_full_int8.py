@@ -15,6 +15,7 @@ from convnlp.export.saved_models import signatures
 from convnlp.layers import TokenMixer
 from tests import corpus
 from tests.export.conftest import LENGTH
+from tests.run_program import run_code
 from tests.small_classifier import small_classifier
 
 
@@ -52,6 +53,31 @@ def test_the_fields_of_training_calibrate(tmp_path):
     assert calibration.fields_of(preset, source, ["text", "claim"]) == ("text", "claim")
     with pytest.raises(ValueError, match=r"trained on, premise and claim\. Received: .*_fields=text$"):
         calibration.fields_of(preset, source, ["text"])
+
+
+OF_FLAGS = """
+import json, sys
+from absl import flags
+from convnlp.export.lite import calibration, calibration_flags
+calibration.rows = lambda model, source, names, num_texts: [str(source), names, num_texts]
+flags.FLAGS(sys.argv)
+print(json.dumps(calibration_flags.rows(None, sys.argv[-1])))
+"""
+
+
+@pytest.mark.multiprocess
+def test_the_flags_choose_the_texts(tmp_path):
+    """In a process of its own, since each program has flags of these names."""
+    path = corpus.write_jsonl(tmp_path / "pairs.jsonl", [{"text": "a", "premise": "b", "claim": "c"}])
+    chosen = [
+        "--calibration_split=train[:50%]",
+        "--num_calibration_texts=7",
+        "--calibration_fields=claim,premise",
+    ]
+    done = run_code(OF_FLAGS, f"--calibration_source=jsonl:{path}", *chosen, str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    expected = [f"jsonl:{path}, split train[:50%]", ["claim", "premise"], 7]
+    assert json.loads(done.stdout.splitlines()[-1]) == expected
 
 
 def test_modes_and_their_arguments(classifier):
