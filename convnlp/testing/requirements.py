@@ -1,6 +1,7 @@
 """How a check fails, even under `python -O`, which drops assert statements."""
 
 import contextlib
+import inspect
 from collections.abc import Mapping
 
 ROUNDING = 1e-4  # float32 sums of a few layers in another order
@@ -10,6 +11,15 @@ def require(condition, message):
     """Raises AssertionError with the message unless the condition holds."""
     if not condition:
         raise AssertionError(message)
+
+
+def require_takes(method, *names):
+    """Raises AssertionError unless a method, or function, takes keyword arguments of these names."""
+    parameters = inspect.signature(method).parameters.values()
+    known = {each.name for each in parameters if each.kind is not each.POSITIONAL_ONLY}
+    missing = [name for name in names if name not in known]
+    takes_any = any(each.kind is each.VAR_KEYWORD for each in parameters)
+    require(takes_any or not missing, f"`{method.__name__}` must take {', '.join(missing)}")
 
 
 def require_variants(variants):

@@ -8,7 +8,7 @@ from convnlp import tasks
 from convnlp.data import Shard
 from convnlp.data.fields import ROLES
 from convnlp.tasks import cross_fitting, rows, scored_fields
-from convnlp.testing.requirements import ROUNDING, require
+from convnlp.testing.requirements import ROUNDING, require, require_takes
 
 _PENALTIES = (1.0, 0.01)  # few: each is a fit
 
@@ -117,6 +117,7 @@ def grouped_examples_count_once(case):
     """With `takes_group`, batches of similar length add up to the same, and can be trained on."""
     if not case.task.takes_group:
         return
+    require_takes(case.task.batches, "group")
     expected = case.evaluation(case.untrained, len(case.records))
     grouped = case.evaluation(case.untrained, 2, group=2)
     np.testing.assert_allclose(grouped, expected, rtol=ROUNDING)
@@ -125,6 +126,7 @@ def grouped_examples_count_once(case):
 
 def workers_share_the_examples(case):
     """In evaluation, the batches of two workers together are those of one; in training, they differ."""
+    require_takes(case.task.batches, "shard")
     shards = [Shard(count=2, index=index) for index in range(2)]
     whole = _first(case, case.found, 4)
     parts = [_first(case, case.found, 2, shard=shard) for shard in shards]
@@ -138,6 +140,7 @@ def workers_share_the_examples(case):
 
 def training_ends_after_its_epochs(case):
     """With `num_epochs`, the batches of training end, and more epochs have more of them."""
+    require_takes(case.task.batches, "num_epochs")
     found, most = case.task.read(case.source, training=True), 100 * len(case.records)
     counts = [
         sum(1 for _ in case.task.batches(found, 2, training=True, num_epochs=epochs).take(most))
@@ -155,11 +158,11 @@ def what_is_read_trains_and_finishes_a_model(case):
 
 
 def _fitted(case, found, unlabelled=None):
-    """Returns what `Task.fitted` returns for a new model, and that model's inputs of the `head`."""
+    """Returns what `Task.fitted` returns for a new model."""
     model, fold_of = case.model(), cross_fitting.folds(found) % 2  # two, because each is a fit
     features = rows.vectors_of(model, found, 4)
     more = {} if unlabelled is None else {"unlabelled": (unlabelled, rows.vectors_of(model, unlabelled, 4))}
-    return case.task.fitted(model, found, features, fold_of, _PENALTIES, **more), features
+    return case.task.fitted(model, found, features, fold_of, _PENALTIES, **more)
 
 
 def heads_are_fitted(case):
@@ -167,26 +170,26 @@ def heads_are_fitted(case):
     if not case.task.fits_head:
         return
     task, found = case.task, case.found
-    (model, _, outputs), features = _fitted(case, found)
+    heads = task.linear_heads(rows.vectors_of(case.untrained, found, 4), found.labels, _PENALTIES)
+    shapes = [(kernel.shape, bias.shape) for kernel, bias in heads]
+    expected = [tuple(weight.shape for weight in case.untrained.head.get_weights())] * len(_PENALTIES)
+    require(shapes == expected, f"the weights of `linear_heads` must be {expected}; they are {shapes}")
+    model, _, outputs = _fitted(case, found)
     require(isinstance(model, task.model_cls), f"`fitted` gives a {type(model).__name__}")
     scores = task.scores(model, found, 4, outputs=outputs)
     require(
         {*task.known_metrics} <= {*scores}, f"only {sorted(scores)} are scored of the outputs of `fitted`"
     )
-    heads = task.linear_heads(features, found.labels, _PENALTIES)
-    shapes = [(kernel.shape, bias.shape) for kernel, bias in heads]
-    width, units = features.shape[1], outputs.shape[1]
-    expected = [((width, units), (units,))] * len(_PENALTIES)
-    require(shapes == expected, f"the weights of `linear_heads` must be {expected}; they are {shapes}")
 
 
 def heads_learn_from_texts_without_labels(case):
     """With `teaches_itself`, such texts can be read, and `fitted` says what came of them."""
     if not case.task.teaches_itself:
         return
+    require_takes(case.task.fitted, "unlabelled")
     unlabelled = case.task.read_unlabelled(case.source)
     require(len(unlabelled) == len(case.records), f"{len(unlabelled)} of {len(case.records)} texts were read")
-    (_, chosen, _), _ = _fitted(case, case.found, unlabelled)
+    _, chosen, _ = _fitted(case, case.found, unlabelled)
     require("self_training" in chosen, f"`fitted` says only {sorted(chosen)}, not self_training")
 
 

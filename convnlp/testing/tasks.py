@@ -17,7 +17,7 @@ from convnlp.data import Source
 from convnlp.models import Seq2SeqBackbone
 from convnlp.prediction import asking, rows
 from convnlp.testing.learning import require_falling
-from convnlp.testing.requirements import ROUNDING, require
+from convnlp.testing.requirements import ROUNDING, require, require_takes
 from convnlp.testing.task_facts import TASK_FACTS
 
 LENGTH = 16
@@ -100,6 +100,7 @@ class TaskCase:
 
 def batches_have_static_shapes(case):
     """Batches of training and evaluation have B rows, known when the graph is traced."""
+    require_takes(case.task.batches, "training")
     found = case.found
     require(len(found) == len(case.records), f"{len(found)} of {len(case.records)} records were read")
     for training in (True, False):
@@ -110,6 +111,7 @@ def batches_have_static_shapes(case):
 
 def training_follows_the_seed(case):
     """The same seed gives the same batches; another seed gives others."""
+    require_takes(case.task.batches, "seed")
     found = case.task.read(case.source, training=True)
 
     def first(seed):
@@ -149,6 +151,7 @@ def loss_falls(case):
 def scores_are_the_known_ones(case):
     """The scores have the known names and are finite, and the number of examples is right."""
     task = case.task
+    require_takes(task.scores, "outputs")
     scores = task.scores(case.untrained, case.found, 3, outputs=None)
     require(set(scores) == {*task.known_metrics, "num_examples"}, f"{sorted(scores)} are scored")
     require(set(task.known_metrics) <= set(task.metrics), "`known_metrics` must be of `metrics`")
@@ -164,6 +167,7 @@ def scores_are_the_known_ones(case):
 def outputs_score_as_their_model(case):
     """`scores` and `review` take the `outputs` of a model, if there are any, instead of asking it."""
     model, task = case.untrained, case.task
+    require_takes(task.review, "outputs", "is_own")
     outputs = task.outputs(model, case.found, 3)
     task.review(model, case.found, 3, outputs=outputs, is_own=outputs is None)
     if outputs is None:

@@ -15,6 +15,7 @@ from convnlp.tasks import TASKS, Classification, Fields, Task, register_task
 from convnlp.tasks.classification import ClassifierAnswers
 from convnlp.tasks.rows import TEXT, TOKEN_IDS, signature
 from convnlp.testing import TASK_SUITE, task_checks
+from convnlp.testing.requirements import require_takes
 from convnlp.testing.tasks import TaskCase
 from tests import corpus
 
@@ -344,8 +345,23 @@ def test_a_check_passes_without_its_defect_and_fails_with_it(name, registered, m
         monkeypatch.setattr(TaskCase, "model", lambda case: model)
     run(name, {})
     for members in DEFECTS[name]:
-        with pytest.raises((AssertionError, TypeError, ValueError)):
+        with pytest.raises((AssertionError, ValueError)):
             run(name, members)
+
+
+@pytest.mark.parametrize(
+    ("sound", "defective", "arguments"),
+    [
+        (Sound.scores, scores_without_outputs, ["outputs"]),
+        (Sound.review, review_of_its_own_alone, ["outputs", "is_own"]),
+        (Sound.batches, ungrouped, ["training", "group"]),
+    ],
+    ids=["scores", "review", "batches"],
+)
+def test_an_argument_that_is_not_taken_is_named(sound, defective, arguments):
+    require_takes(sound, *arguments)
+    with pytest.raises(AssertionError, match=f"^`{defective.__name__}` must take {arguments[-1]}$"):
+        require_takes(defective, *arguments)
 
 
 def test_what_is_no_task_is_not_registered(registered):
