@@ -12,7 +12,7 @@ READERS ?= tokenizer_model preset_files saved_model_graph records rest_request h
 SECONDS ?= 60
 BENCHMARKS := kernels encoder train_step decode matmul cost input
 
-.PHONY: setup demo test test-all test-beam fuzz lint lock sbom audit reference bench bench-tpu clean
+.PHONY: setup demo test test-all test-beam test-tpu fuzz lint lock sbom audit reference bench bench-tpu clean
 
 setup: $(VENV)/.ready-dev
 
@@ -94,9 +94,14 @@ bench: setup $(VENV)/.ready-bench
 bench-tpu: .venv-tpu/.ready
 	.venv-tpu/bin/python -m benchmarks.tpu --short --workdir=runs/tpu
 
+# The tests that need the TPU's compiler, slow ones too; `make test-all` skips them.
+test-tpu: .venv-tpu/.ready
+	.venv-tpu/bin/python -m pytest tests/benchmarks/compiling/test_compiler.py
+
 .venv-tpu/.ready: requirements-tpu.txt requirements.txt
 	@test -x .venv-tpu/bin/python || $(PYTHON) -m venv .venv-tpu
-	.venv-tpu/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-tpu.txt
+	.venv-tpu/bin/python -m pip install --quiet --disable-pip-version-check \
+		-r requirements-tpu.txt -c requirements-dev.txt pytest pytest-timeout
 	@touch $@
 
 clean:
