@@ -39,7 +39,7 @@ from absl import flags
 from benchmarks import machine, pages
 from benchmarks.comparison import cells, files, page, plan, results, runner, summary, summary_page, tasks
 from benchmarks.comparison.variants import Variant
-from benchmarks.shared_flags import define_output, read_seeds
+from benchmarks.shared_flags import check_among, define_output, read_seeds
 from convnlp import programs
 from convnlp.layers import MIXERS
 from convnlp.training.storage import write_json
@@ -84,9 +84,8 @@ def define_flags():
     flags.DEFINE_integer(
         "length", None, "Truncate texts to this many tokens. Default: the task's, or 64.", lower_bound=1
     )
-    flags.DEFINE_multi_enum(
-        "kinds", list(cells.KINDS), cells.KINDS, "Kinds of cells to compute; may be given several times."
-    )
+    about = f"Kinds of cells to compute, of {', '.join(cells.KINDS)}."
+    flags.DEFINE_list("kinds", list(cells.KINDS), about, allow_overwrite=False)  # older commands repeat it
     define_output("docs_page", "Page with the marks of --tasks, to write table and plots into.")
 
 
@@ -172,6 +171,7 @@ def checked_plans(args):
         ValueError: if a flag is wrong, or the page has no marks.
         SourceError: if data are missing of which something is still to be computed.
     """
+    check_among("kinds", args.kinds or [""], cells.KINDS)
     plans = plans_of(args, tokenizer_of(args))
     for task, comparison in plans.items():
         if args.docs_page:

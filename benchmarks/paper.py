@@ -45,7 +45,8 @@ def define_flags():
     flags.DEFINE_list("mixers", [], "Mixers of the questions to compute, likewise. Default: all.")
     flags.DEFINE_list("tokens", ["10e6"], "Tokens of pre-training; the first is for all questions.")
     flags.DEFINE_list("seeds", ["1", "2", "3"], "Seeds of fine-tuning, in turn for all questions.")
-    flags.DEFINE_multi_enum("kinds", table.COMPUTED, cells.KINDS, "Kinds of cells; repeatable.")
+    about = f"Kinds of cells, of {', '.join(cells.KINDS)}."
+    flags.DEFINE_list("kinds", list(table.COMPUTED), about, allow_overwrite=False)  # older commands repeat it
     flags.DEFINE_bool("report_only", False, "Compute nothing; only write the page.")
     flags.DEFINE_integer("threads", 2, "Threads of TensorFlow.", lower_bound=1)
     define_output("docs_dir", "Directory of paper.json and paper.md.", required=True)
@@ -130,6 +131,7 @@ def checked(args):
     Raises:
         ValueError: if a flag is wrong; the message names it.
     """
+    check_among("kinds", args.kinds or [""], cells.KINDS)
     check_among("questions", args.questions, table.QUESTIONS)
     questions = [table.QUESTIONS[name] for name in args.questions]
     check_among("tasks", args.tasks, dict.fromkeys(task for each in questions for task in each.tasks))

@@ -109,7 +109,13 @@ RECALL = ("--workdir={work}", "--mixers=fourier", "--steps=1")
         ),
         (
             "compare",
-            ("--source=jsonl:nowhere", "--mixers=fourier", "--workdir={work}", "--learning_rates=nan"),
+            (
+                "--source=jsonl:nowhere",
+                "--mixers=fourier",
+                "--kinds=measure,finetune",
+                "--workdir={work}",
+                "--learning_rates=nan",
+            ),
             "`--learning_rates` must be different finite numbers > 0. Received: [nan]",
         ),
     ],

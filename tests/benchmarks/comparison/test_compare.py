@@ -112,6 +112,13 @@ def test_bad_flags_are_named(given, message):
         plan_of(**given)
 
 
+@pytest.mark.parametrize("kinds", [["finetune", "speed"], []])
+def test_a_kind_that_is_none_is_refused_before_the_data_are_looked_for(kinds):
+    last = kinds[-1] if kinds else ""
+    with pytest.raises(ValueError, match=rf"^`--kinds` must be among measure, .*\. Received: '{last}'$"):
+        compare.checked_plans(arguments(kinds=kinds, tokenizer="nowhere"))
+
+
 def test_a_missing_tokenizer_is_refused():
     with pytest.raises(ValueError, match=r"`--tokenizer` must be an existing file\. Received: 'nowhere'"):
         compare.tokenizer_of(arguments(tokenizer="nowhere"))

@@ -27,6 +27,8 @@ def test_flags_are_read():
         ({"questions": ["rq9"]}, r"`--questions` must be among rq1, .*Received: 'rq9'"),
         ({"tasks": ["snli"]}, r"`--tasks` must be among trec6, .*Received: 'snli'"),
         ({"mixers": ["muse"]}, r"`--mixers` must be among dynamic_conv, .*Received: 'muse'"),
+        ({"kinds": ["finetune", "speed"]}, r"`--kinds` must be among measure, .*Received: 'speed'"),
+        ({"kinds": []}, r"`--kinds` must be among measure, .*Received: ''"),
         (
             {"tasks": ["sst2"], "kinds": ["measure"]},
             r"must not be given with --kinds=measure, .*--tasks=sst2 ",
