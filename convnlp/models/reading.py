@@ -29,5 +29,6 @@ def shortened(rows, max_length):
         max_length: int. L.
     """
     longest = tf.reduce_max(tf.reduce_sum(tf.cast(rows["padding_mask"], tf.int32), axis=1))
+    longest = tf.maximum(longest, 1)  # without a row: attention has no scores for no position
     longest = tf.minimum(-(-longest // ROUND_TO) * ROUND_TO, max_length)
     return {name: row[:, :longest] for name, row in rows.items()}

@@ -211,8 +211,7 @@ class Seq2SeqLM(LanguageModel, keras_nlp.models.Seq2SeqLM):
             int32 [B,N]: the output without a start token but with its end token, then pads (0).
         """
         state = self._encode(encoder_token_ids, encoder_padding_mask, max_length)
-        ids = tf.zeros_like(encoder_token_ids[:, :1])  # [B,1]
-        last = ids[:, 0]
+        last = tf.zeros(tf.shape(encoder_token_ids)[:1], tf.int32)  # [B], also of rows without a token
         positions = tf.expand_dims(tf.range(max_length), 0)
 
         def unfinished(index, ids, last, finished, state):
@@ -224,7 +223,8 @@ class Seq2SeqLM(LanguageModel, keras_nlp.models.Seq2SeqLM):
             ids = tf.where(positions == index, tf.expand_dims(last, 1), ids)  # [B,N]
             return index + 1, ids, last, tf.logical_or(finished, last == end_token_id), state
 
-        start = (0, tf.tile(ids, [1, max_length]), last, tf.zeros_like(last, tf.bool), state)
+        ids = tf.tile(tf.expand_dims(last, 1), [1, max_length])
+        start = (0, ids, last, tf.zeros_like(last, tf.bool), state)
         return tf.while_loop(unfinished, step, start)[1]
 
     def rank_labels(self, texts, label_names, batch_size=32):

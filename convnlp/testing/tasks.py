@@ -212,6 +212,8 @@ def signatures_answer_as_the_reference(case):
         for key, value in outputs.items():
             count = len(next(iter(inputs.values())))
             require(len(value) == count, f"{name} gives {key} of {value.shape} for {count} texts")
+        for key, value in signatures[name](**{key: value[:0] for key, value in tensors.items()}).items():
+            require(len(value) == 0, f"{name} gives {key} of {value.shape} for no text")
     columns = [tf.constant(texts), tf.constant(texts[::-1])][: len(answers.text_inputs)]
     edge = answers.edge(answers.rows.of_texts(tuple(columns) if len(columns) == 2 else columns[0])).numpy()
     require(edge.ndim == 2, f"`edge` must give [B,N]; its shape is {edge.shape}")

@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from convnlp.models import Seq2SeqBackbone, TextClassifier
+from convnlp import tasks
+from convnlp.models import Seq2SeqBackbone, Seq2SeqLM, Seq2SeqLMPreprocessor, TextClassifier, Tokenizer
 from convnlp.tasks.classification.task import classification_loss
 from convnlp.tasks.text_to_text.task import text_to_text_loss
 from convnlp.training import graphs, optimizers, strategy
+from tests import corpus
 from tests.training.toy import OPTIMIZER
 
 
@@ -61,3 +63,18 @@ def test_a_training_step_of_text_to_text(backbone):
     metrics = step(backbone, text_to_text_loss(backbone), batch)
     assert metrics["loss"] == [0.0, 0.0]
     assert metrics["gradient_norm"][0] == 0.0
+
+
+def test_a_request_without_texts():
+    """With attention, whose scores have a table of distances, and positions that follow the source."""
+    tokenizer = Tokenizer(corpus.tiny_proto())
+    backbone = Seq2SeqBackbone(
+        tokenizer.vocabulary_size(), 1, 2, 16, 32, mixer="self_attention", position_embedding="learned"
+    )
+    lm = Seq2SeqLM(backbone, Seq2SeqLMPreprocessor(tokenizer, 12, 6))
+    signatures, rows = tasks.task_of(lm).answers(lm).signatures()
+    no_text = tf.constant([], tf.string)
+    assert rows.embed(rows.of_texts(no_text)).shape == (0, 16)
+    for name in ("serving_default", "pair"):
+        asked = {spec.name: no_text for spec in signatures[name].input_signature}
+        assert signatures[name](**asked)["generated_text"].shape == (0,)
