@@ -189,6 +189,7 @@ def test_top_k_samples_differ_by_seed_only(lm):
     sampled = sample(1)
     assert sample(1) == sampled
     assert sample(2) != sampled
+    use(lm, "greedy")  # as the next tests of this model expect
 
 
 def test_fit_learns_a_copy(tokenizer):
