@@ -65,6 +65,10 @@ class MultiLabelClassification(PooledHeadTask):
     @classmethod
     def from_model(cls, model, source, fields):
         names = tuple(fields.label_names or label_names.names_of(model))
+        if len(names) != model.num_classes:
+            raise ValueError(
+                f"`label_names` must name the model's {model.num_classes} labels. Received: {list(names)}"
+            )
         each = _fields_of_labels(names, fields.options, source)
         label = MultiLabel(each or fields.label, names, fields.options.get("separator") or None)
         return cls(label=label, **cls._arguments_from(model, fields))
