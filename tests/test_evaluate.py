@@ -114,7 +114,7 @@ def test_what_cannot_be_answered_costs_nothing(folder):
         ),
         (
             {"preset": "lm", "text_fields": ["a", "b", "c"], "target_field": "t"},
-            "`text_fields` must be one or two fields for a Seq2SeqLM. Received: .'a', 'b', 'c'.",
+            "`text_fields` must be one or two fields. Received: .'a', 'b', 'c'.",
         ),
         ({"preset": "classifier", "by_field": "sort"}, ".*numbers.jsonl, line 1: no field 'sort' "),
         ({"preset": "lm", "output": f"{folder}"}, "`output` must be a file, not a directory"),

@@ -4,6 +4,7 @@ from convnlp.data import SourceError, fields, lengths, sources
 from convnlp.models import presets
 from convnlp.tasks.scored_fields import texts_of
 from convnlp.tasks.table import TASKS, task_named, task_of
+from convnlp.tasks.task import Task
 
 _FLAGS = {"texts": "text_fields", "label": "label_field", "target": "target_field"}  # arguments of `Fields`
 
@@ -101,7 +102,7 @@ def trained_on(directory):
 
 
 def _text_roles(kind):
-    return TASKS[kind if kind in TASKS else "classification"].text_roles
+    return TASKS.get(kind, Task).text_roles
 
 
 def of_preset(model, directory, source, **given):

@@ -17,6 +17,9 @@ class Fields:
         target: str, the text that a model should write, or the acceptable answers. Default None: the name
             of the class, or "answers".
         options: dict, the task's own options in its training, as far as they are known. Default: none.
+
+    Raises:
+        ValueError: if there are more than two texts, or none.
     """
 
     texts: tuple = ("text",)
@@ -25,6 +28,10 @@ class Fields:
     label_threshold: float | None = None
     target: str | None = None
     options: dict = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self):
+        if len(self.texts) not in (1, 2):
+            raise ValueError(f"`text_fields` must be one or two fields. Received: {list(self.texts)}")
 
 
 def with_label(source, trained, given, text_roles, finds_label=True):

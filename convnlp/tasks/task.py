@@ -113,7 +113,8 @@ class Task(abc.ABC):
     def scored_fields(cls, model, source, trained, given):
         """Returns the `Fields` to score a model on: those given, else those of its training, else the data's.
 
-        By default, the fields are looked for if "label_field" is one of `found_fields`; see `with_label`.
+        By default, the fields are looked for if "text_field" or "label_field" is one of `found_fields`; see
+        `with_label`.
 
         Args:
             model: a `model_cls`.
@@ -124,9 +125,9 @@ class Task(abc.ABC):
         Raises:
             SourceError: if it is not clear which fields are meant.
         """
-        if "label_field" not in cls.found_fields:
+        if not {"text_field", "label_field"} & {*cls.found_fields}:
             return Fields(**given)
-        return with_label(source, trained, given, cls.text_roles)
+        return with_label(source, trained, given, cls.text_roles, "label_field" in cls.found_fields)
 
     @property
     def decoder_length(self):

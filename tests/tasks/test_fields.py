@@ -100,6 +100,16 @@ def test_columns_that_are_called_like_classes_are_no_labels_of_their_own(tmp_pat
     assert MultiLabelClassification.scored_fields(model, source, {}, {}) == Fields()
 
 
+@pytest.mark.parametrize(
+    ("recorded", "given", "expected"),
+    [({"text_field": "body"}, {}, "body"), ({}, {}, "body"), ({}, {"texts": ("a",)}, "a")],
+)
+def test_of_a_model_that_continues_texts(tmp_path, recorded, given, expected):
+    rows = [{"id": i, "body": row["text"]} for i, row in enumerate(ROWS)]
+    recorded = {"second_text_field": "id", **recorded}  # which it does not read
+    assert found(tmp_path, PrefixLM, recorded, rows, **given).texts == (expected,)
+
+
 def test_of_a_classifier_where_it_is_not_clear(tmp_path):
     with pytest.raises(SourceError, match="no field 'label'"):
         found(tmp_path, TextClassifier, {}, [{"text": "x", "stars": 1, "class": 1}])
@@ -180,6 +190,21 @@ def test_a_model_that_compares_two_texts_is_scored_on_two(task):
     message = r"^`text_fields` must be two fields for a model that compares two texts. Received: \['text'\]$"
     with pytest.raises(ValueError, match=message):
         task.from_model(model, None, Fields())
+
+
+@pytest.mark.parametrize("texts", [(), ("a", "b", "c")])
+def test_a_model_is_scored_on_one_text_or_two(texts):
+    with pytest.raises(ValueError, match=r"^`text_fields` must be one or two fields"):
+        Fields(texts)
+
+
+@pytest.mark.parametrize("names", [["a"], ["a", "b", "c"]])
+def test_several_labels_have_a_name_each(names):
+    """A single name would be compared with every label."""
+    model = types.SimpleNamespace(num_classes=2, labels=["a", "b"])
+    source = Source("jsonl:tests/none.jsonl")
+    with pytest.raises(ValueError, match=r"^`label_names` must name the model's 2 labels"):
+        MultiLabelClassification.from_model(model, source, Fields(label_names=names))
 
 
 @pytest.mark.parametrize(

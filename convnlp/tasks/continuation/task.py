@@ -35,7 +35,9 @@ class Continuation(Task):
     logits_per_token: ClassVar[float] = 1.0
     generates: ClassVar[bool] = True
     metrics: ClassVar[tuple] = ("loss", "perplexity", "token_accuracy")
-    config_fields: ClassVar[tuple] = ("text_field",)
+    found_fields: ClassVar[tuple] = ("text_field",)
+    text_roles: ClassVar[tuple] = found_fields
+    config_fields: ClassVar[tuple] = found_fields
     scored_by: ClassVar[tuple] = ("texts",)
 
     tokenizer: Tokenizer

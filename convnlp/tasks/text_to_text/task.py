@@ -82,10 +82,6 @@ class TextToText(Task):
 
     @classmethod
     def from_model(cls, model, source, fields):
-        if len(fields.texts) not in (1, 2):
-            raise ValueError(
-                f"`text_fields` must be one or two fields for a Seq2SeqLM. Received: {list(fields.texts)}"
-            )
         tokenizer, target, names = model.preprocessor.tokenizer, fields.target, None
         target_length = model.preprocessor.decoder_sequence_length
         if target is None:
