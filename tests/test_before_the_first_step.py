@@ -134,11 +134,30 @@ def test_a_pooling_that_cannot_be_is_refused_before_the_data_are_read(
         run(finetune, finetune_classification.get_config(), folder, tmp_path / "run", **fields)
 
 
-def test_an_encoder_that_cannot_point_is_refused_before_the_data_are_read(folder, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("kind", "fields", "message"),
+    [
+        ("question_answering", {"pool_size": (2,)}, r"must not merge positions.* pool_size=\[2\]"),
+        ("text_to_text", {"num_decoder_layers": 0}, "must have a decoder.* num_decoder_layers=0"),
+        (
+            "continuation",
+            {"num_decoder_layers": 1},
+            "must be an encoder alone.* num_decoder_layers=1, pool_size=1",
+        ),
+        (
+            "continuation",
+            {"mixer": "fourier", "num_decoder_layers": 0},
+            "must have mixers with supports_prefix.* fourier",
+        ),
+    ],
+)
+def test_a_model_that_cannot_be_is_refused_before_the_data_are_read(
+    folder, tmp_path, monkeypatch, kind, fields, message
+):
     monkeypatch.setattr(data, "read_sources", lambda *_: pytest.fail("the data are read"))
-    fields = {"data_source": "good", "data_validation_split": "train", "task_kind": "question_answering"}
-    fields |= {"model_pool_size": (2,)}
-    with pytest.raises(ValueError, match=r"^`backbone` must not merge positions.* pool_size=\[2\]$"):
+    fields = {f"model_{name}": value for name, value in fields.items()} | {"task_kind": kind}
+    fields |= {"data_source": "good", "data_validation_split": "train"}
+    with pytest.raises(ValueError, match=f"^`backbone` {message}$"):
         run(finetune, finetune_classification.get_config(), folder, tmp_path / "run", **fields)
 
 

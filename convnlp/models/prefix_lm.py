@@ -59,8 +59,9 @@ class PrefixLM(LanguageModel, keras_nlp.models.CausalLM):
     backbone_cls = Seq2SeqBackbone
     preprocessor_cls = PrefixLMPreprocessor
 
-    def __init__(self, backbone, preprocessor=None, compile=False, **kwargs):
-        arguments.refuse_unknown(PrefixLM, kwargs)
+    @staticmethod
+    def check_backbone(backbone):
+        """Raises ValueError unless a backbone is an encoder alone that can continue a text."""
         if backbone.num_decoder_layers or backbone.encoder.pool_factor > 1:
             raise ValueError(
                 "`backbone` must be an encoder alone with an output for every token. Received: one with "
@@ -72,6 +73,10 @@ class PrefixLM(LanguageModel, keras_nlp.models.CausalLM):
                 "`backbone` must have mixers with supports_prefix = True. "
                 f"Received: {', '.join(sorted(leaking))}"
             )
+
+    def __init__(self, backbone, preprocessor=None, compile=False, **kwargs):
+        arguments.refuse_unknown(PrefixLM, kwargs)
+        self.check_backbone(backbone)
         if preprocessor is not None:
             backbone.require_vocabulary(preprocessor)
             backbone.require_length("encoder", "sequence_length", preprocessor.sequence_length)

@@ -61,13 +61,18 @@ class Seq2SeqLM(LanguageModel, keras_nlp.models.Seq2SeqLM):
     backbone_cls = Seq2SeqBackbone
     preprocessor_cls = Seq2SeqLMPreprocessor
 
-    def __init__(self, backbone, preprocessor=None, compile=False, **kwargs):
-        arguments.refuse_unknown(Seq2SeqLM, kwargs)
+    @staticmethod
+    def check_backbone(backbone):
+        """Raises ValueError unless a backbone has a decoder."""
         if not backbone.num_decoder_layers:
             raise ValueError(
                 "`backbone` must have a decoder; an encoder alone is for `PrefixLM` or `TextClassifier`. "
                 "Received: one with num_decoder_layers=0"
             )
+
+    def __init__(self, backbone, preprocessor=None, compile=False, **kwargs):
+        arguments.refuse_unknown(Seq2SeqLM, kwargs)
+        self.check_backbone(backbone)
         if preprocessor is not None:
             backbone.require_vocabulary(preprocessor)
             for side in ("encoder", "decoder"):

@@ -45,6 +45,10 @@ class Continuation(Task):
     sequence_length: int
 
     @classmethod
+    def check_backbone(cls, config, backbone):
+        PrefixLM.check_backbone(backbone)
+
+    @classmethod
     def from_config(cls, config, tokenizer, train):
         return cls(
             tokenizer=tokenizer,

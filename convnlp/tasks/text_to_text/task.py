@@ -57,6 +57,10 @@ class TextToText(Task):
     pack: bool = False
 
     @classmethod
+    def check_backbone(cls, config, backbone):
+        Seq2SeqLM.check_backbone(backbone)
+
+    @classmethod
     def from_config(cls, config, tokenizer, train):
         task = config.task
         if task.label_threshold is not None and not task.label_names:
