@@ -64,9 +64,11 @@ class PrefixLanguageModeling(Objective):
         if not backbone.num_layers:
             row, is_source = source_and_target(token_ids, prefix_mask)
             hidden = backbone.read(row, prefix_mask=is_source, training=training)[:, 1:]
-            return *losses.cross_entropy(backbone.logits(hidden), token_ids, ~prefix_mask), {}
+            logits = backbone.token_embedding.logits(hidden)
+            return *losses.cross_entropy(logits, token_ids, ~prefix_mask), {}
         hidden = backbone.encode(token_ids[:, :-1], prefix_mask=prefix_mask[:, :-1], training=training)
-        return *losses.cross_entropy(backbone.logits(hidden), token_ids[:, 1:], ~prefix_mask[:, 1:]), {}
+        logits = backbone.token_embedding.logits(hidden)
+        return *losses.cross_entropy(logits, token_ids[:, 1:], ~prefix_mask[:, 1:]), {}
 
 
 def source_and_target(token_ids, prefix_mask):

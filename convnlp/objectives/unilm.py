@@ -148,7 +148,8 @@ class UnifiedLanguageModeling(Objective):
     def loss(self, backbone, batch, training):
         hidden, targets = self.hidden(backbone, batch, training), batch["unilm_targets"]
         at_masks = tf.gather(hidden, batch["unilm_positions"], batch_dims=1)  # [B,M,D]
-        total, weight = losses.cross_entropy(backbone.logits(at_masks), targets, tf.ones_like(targets))
+        logits = backbone.token_embedding.logits(at_masks)
+        total, weight = losses.cross_entropy(logits, targets, tf.ones_like(targets))
         if training:
             return total, weight, {}
         metrics = {}

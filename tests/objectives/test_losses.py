@@ -1,5 +1,6 @@
 """The objectives' losses against NumPy, encoder use, and what may not be combined."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -153,6 +154,29 @@ def test_logits_are_computed_for_the_share_of_tokens_that_is_stated(name, monkey
     case.loss(model_of(kind))(case.examples(), training=True)
     stated = case.build().logits_per_token * LENGTH + case.build().target_length
     assert counts == [pytest.approx(stated, abs=1)]  # no token follows the last one of a prefix LM
+
+
+KINDS = [(name, row.get("backbone", "encoder alone")) for name, row in OBJECTIVE_TABLE.items()]
+
+
+@pytest.mark.parametrize(("name", "kind"), [*KINDS, ("prefix_lm", "decoder alone")])
+def test_logits_keep_the_type_that_the_model_computes_in(name, kind, monkeypatch):
+    """A copy of them in float32 would be the largest tensor of a step."""
+    dtypes, cross_entropy = [], losses.cross_entropy
+
+    def noting(logits, targets, mask):
+        dtypes.append(logits.dtype)
+        return cross_entropy(logits, targets, mask)
+
+    monkeypatch.setattr(losses, "cross_entropy", noting)
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    try:
+        model = model_of(kind)
+    finally:
+        keras.config.set_dtype_policy("float32")
+    case = ObjectiveCase(name, (), kind)
+    case.loss(model)(case.examples(), training=True)
+    assert dtypes == [tf.bfloat16]
 
 
 def test_prefix_lm_refuses_a_mixer_that_leaks():

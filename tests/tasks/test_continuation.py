@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from convnlp import tasks
+from convnlp import losses, tasks
 from convnlp.configs import common
 from convnlp.data import Source
 from convnlp.models import Seq2SeqBackbone, Tokenizer
@@ -80,6 +80,22 @@ def test_each_token_behind_the_prefix_is_learned_from_what_is_before_it(tmp_path
     assert result["weight"] == count == sum(len(rows[i]) - prefixes[i] for i in counted)
     assert result["token_accuracy"] == (hits, count)
     assert 4 <= hits < count
+
+
+def test_logits_keep_the_type_that_the_model_computes_in(tmp_path, monkeypatch):
+    dtypes, cross_entropy = [], losses.cross_entropy
+    monkeypatch.setattr(
+        losses,
+        "cross_entropy",
+        lambda logits, *rest: dtypes.append(logits.dtype) or cross_entropy(logits, *rest),
+    )
+    task, found = build(tmp_path)
+    backbone = Seq2SeqBackbone(
+        *(TOKENIZER.vocabulary_size(), 1, 2, 8, 16), num_decoder_layers=0, dtype="mixed_bfloat16"
+    )
+    batch = next(iter(task.batches(found, 5)))
+    task.loss(task.model(backbone))(batch, None, training=False)
+    assert dtypes == [tf.bfloat16]
 
 
 def test_the_scores_are_of_the_second_halves(tmp_path, model):

@@ -121,7 +121,7 @@ class Continuation(Task):
                     prefix_mask=prefix[:, :-1],
                     training=training,
                 )
-                logits = model.backbone.logits(hidden)
+                logits = model.backbone.token_embedding.logits(hidden)
             counts = (is_token & ~prefix)[:, 1:]
             mask = tf.cast(counts, tf.float32) * batch["weight"][:, tf.newaxis]
             loss_sum, weight = losses.cross_entropy(logits, token_ids[:, 1:], mask)
