@@ -76,6 +76,17 @@ class Answers(abc.ABC):
         """Returns the TFLite model's output [B,N] for rows of `EncoderRows`; by default, the embedding."""
         return self.rows.embed(rows)
 
+    def edge_values(self, outputs):
+        """Returns the values whose range bounds the error of a TFLite file; by default, all of the outputs.
+
+        Args:
+            outputs: float array [B,N], what `edge` returns.
+
+        Returns:
+            float array of any shape, not empty.
+        """
+        return outputs
+
     def request(self, name, texts, rows):
         """Returns the request for texts that checks an export, or warms up a server.
 

@@ -16,6 +16,7 @@ from convnlp.export.testing import check_form
 from convnlp.models import TextRegressor
 from convnlp.models.best_spans import LOWEST
 from convnlp.tasks.classification import ClassifierAnswers
+from convnlp.tasks.question_answering import SpanAnswers
 from tests import corpus, your_own
 from tests.documentation import ROOT
 from tests.export.conftest import LABELS
@@ -152,6 +153,7 @@ def test_places_that_no_pointer_may_choose_do_not_widen_the_range(small, monkeyp
     reference = types.SimpleNamespace(edge=lambda _: logits)
     monkeypatch.setattr(ClassifierAnswers, "reference", lambda _: reference)
     monkeypatch.setattr(ClassifierAnswers, "compare", lambda *_: {"largest_error": 0.0})
+    monkeypatch.setattr(ClassifierAnswers, "edge_values", SpanAnswers.edge_values)
     monkeypatch.setattr(tflite_files.requests, "request", lambda *_: {"token_ids": np.ones([2, 2], np.int32)})
     monkeypatch.setattr(tflite_files, "runner", lambda *_: lambda _: logits)
     measured = tflite_files._measured(small, None, b"", "ids")
