@@ -137,7 +137,8 @@ class EdgeModel:
         Returns:
             list of dicts: {"label": str, "scores": {label: probability}}; if a text may have several labels,
             {"labels": list of the labels with a score of at least 0.5, "scores": ...}; if the model has no
-            classes, {facts["output"]: list of float, or a float if it is only one}: "embedding", "score".
+            classes, or an output of its task's own, {facts["output"]: list of float, or a float if it is only
+            one}: "embedding", "score".
 
         Raises:
             ValueError: as for `token_ids`, but there may be no texts.
@@ -147,7 +148,7 @@ class EdgeModel:
             return []
         outputs = self.run(self.token_ids(*columns))
         labels = self.facts["labels"]
-        if labels is None:
+        if labels is None or self.facts["output"] not in ("logits", "probabilities"):
             return [{self.facts["output"]: row.tolist() if len(row) > 1 else row.item()} for row in outputs]
         if self.facts["output"] == "probabilities":
             named = [dict(zip(labels, row.tolist(), strict=True)) for row in outputs]

@@ -411,3 +411,11 @@ def test_several_labels_on_the_edge():
         {"labels": ["a", "b"], "scores": {"a": 0.9, "b": 0.5}},
         {"labels": [], "scores": {"a": 0.1, "b": 0.2}},
     ]
+
+
+def test_an_output_that_is_a_tasks_own_is_no_logits():
+    model = object.__new__(edge_model.EdgeModel)
+    model.facts = {"labels": ["a", "b"], "output": "stars"}
+    model.token_ids = lambda texts, pairs=None: texts
+    model.run = lambda texts: np.array([[0.9, 0.5]])
+    assert model.predict(["x"]) == [{"stars": [0.9, 0.5]}]
