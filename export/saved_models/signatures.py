@@ -53,6 +53,8 @@ def servable(model, max_length=None, group_size=None):
     | | ids | token_ids [B,T], pads = 0 | label [B], scores [B,C] |
     | | explain | text [B] | label [B], scores [B,C], tokens [B,L], importances [B,L]: see `explain` |
     | | explain_pair | text [B], text_pair [B] | the same; the tokens of each text end with "" |
+    | MultiLabelClassifier | serving_default, pair, ids | as above | labels [B,C], scores [B,C] |
+    | TextRegressor | serving_default, pair, ids | as above | score [B] |
     | QuestionAnswerer | serving_default | question [B], context [B] | answer, score, start, end, [B] each |
     | | pair | text [B], the question, text_pair [B] | the same |
     | | ids | token_ids [B,T], pads = 0 | start_token [B], end_token [B], score [B] |
@@ -66,9 +68,10 @@ def servable(model, max_length=None, group_size=None):
     Args:
         model: a model of any task, with its preprocessor.
         max_length: int >= 1. The most tokens to generate, including the end token. Default: the
-            preprocessor's `decoder_sequence_length`.
+            preprocessor's `decoder_sequence_length`; of a `PrefixLM`, half of its `sequence_length`.
         group_size: int >= 1. How many rows of similar length are computed together, in a loop of the graph,
-            except in explanations, which have their own loop. Default: the whole batch.
+            except in explanations and in windows of contexts, which have their own loops. Default: the whole
+            batch.
 
     Raises:
         ValueError: if the model has no preprocessor, `max_length` is out of range or given for a model that
@@ -103,8 +106,10 @@ def edge(model, inputs):
     | model | inputs | outputs |
     |---|---|---|
     | TextClassifier | token_ids [B,T], pads = 0, or text [B] | logits [B,C] |
-    | QuestionAnswerer | token_ids [B,T], pads = 0 | span_logits [B,2L], see `SpanAnswers` |
+    | MultiLabelClassifier | the same | probabilities [B,C] |
+    | TextRegressor | the same | score [B,1] |
     | Seq2SeqLM, PrefixLM | the same | embedding [B,D] |
+    | QuestionAnswerer | token_ids [B,T], pads = 0 | span_logits [B,2L], see `SpanAnswers` |
 
     Args:
         model: a model of any task, with its preprocessor.

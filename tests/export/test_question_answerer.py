@@ -72,6 +72,16 @@ def test_a_score_that_is_no_number_is_an_error(model, name):
     assert np.isnan(reference.error(name, inputs, outputs))
 
 
+def test_rows_of_ids_are_computed_in_groups_of_about_one_length(model):
+    answers = tasks.task_of(model).answers(model)
+    ids = answers.preprocess((tf.constant(QUESTIONS), tf.constant(CONTEXTS)))["token_ids"]
+    plain, grouped = (signatures.servable(model, group_size=size).signatures["ids"] for size in (None, 2))
+    for name, expected in plain(token_ids=ids).items():
+        np.testing.assert_allclose(grouped(token_ids=ids)[name], expected, rtol=1e-4)
+    kinds = [operation.type for operation in grouped.get_concrete_function().graph.get_operations()]
+    assert {"While", "StatelessWhile"} & {*kinds}
+
+
 @pytest.mark.slow
 def test_tflite(model, preset, tmp_path):
     answers = tasks.task_of(model).answers(model)

@@ -7,7 +7,7 @@ from convnlp.models.best_spans import LOWEST, best_spans
 from convnlp.tasks.encoder_answers import EncoderAnswers
 from convnlp.tasks.question_answering.reference import SpanReference
 from convnlp.tasks.reference import largest_error
-from convnlp.tasks.rows import TEXT, TOKEN_IDS, signature
+from convnlp.tasks.rows import TEXT, signature
 
 
 class SpanAnswers(EncoderAnswers):
@@ -31,7 +31,7 @@ class SpanAnswers(EncoderAnswers):
         return {
             "serving_default": signature(ask, question=TEXT, context=TEXT),
             "pair": signature(lambda text, text_pair: ask(text, text_pair), text=TEXT, text_pair=TEXT),
-            "ids": signature(lambda token_ids: self.answer(self.rows.of_ids(token_ids)), token_ids=TOKEN_IDS),
+            "ids": super().signatures()[0]["ids"],
         }, self.rows
 
     def request(self, name, texts, rows):
