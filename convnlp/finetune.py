@@ -5,10 +5,10 @@ r"""Fine-tunes a preset, or trains from random weights, on labelled texts or pai
 
 Without --config it takes `finetune_classification`, which starts from the preset that ships with the package.
 
-Writes what pretrain writes. preset/ is a `TextClassifier` (task.kind "classification") or a `Seq2SeqLM`
-("text_to_text") with the weights of the best evaluation. results.json holds its scores on the validation and
-test data, and what the training took. report.html shows these and more about the data and the model;
-report.json holds the same.
+Writes what pretrain writes. preset/ is a model for task.kind, such as a `TextClassifier`
+("classification") or a `Seq2SeqLM` ("text_to_text"), with the weights of the best evaluation. results.json
+holds its scores on the validation and test data, and what the training took. report.html shows these and more
+about the data and the model; report.json holds the same.
 """
 
 import tensorflow as tf

@@ -85,15 +85,16 @@ def encoded(model, columns):
         columns: one or two lists of N str.
 
     Raises:
-        ValueError: if there are two, and the model does not read pairs, or one, and it reads only pairs.
+        ValueError: if there are two, and the model does not read pairs, or one, and it reads only pairs, or
+            more.
     """
     columns = tuple(np.asarray(column) for column in columns)
     answers = task_of(model).answers(model)
-    if len(columns) != 1 and "pair" not in answers.signatures()[0]:
-        raise ValueError(
-            f"`fields` must be one field, because a {type(model).__name__} does not read pairs. "
-            f"Received: {len(columns)} fields"
-        )
+    reads_pairs = "pair" in answers.signatures()[0]
+    if len(columns) > 1 + reads_pairs:
+        alone = f"one field, because a {type(model).__name__} does not read pairs"
+        rule = "one field or two" if reads_pairs else alone
+        raise ValueError(f"`fields` must be {rule}. Received: {len(columns)} fields")
     if len(columns) < len(answers.text_inputs):
         raise ValueError(
             f"`fields` must be two fields, because a {type(model).__name__} reads "

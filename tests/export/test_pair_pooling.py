@@ -50,6 +50,8 @@ def test_single_texts_do_not_calibrate(classifier):
     ):
         calibration.encoded(classifier, PAIR[:1])
     assert len(calibration.encoded(classifier, PAIR)) == 2
+    with pytest.raises(ValueError, match=r"`fields` must be one field or two\. Received: 3 fields$"):
+        calibration.encoded(classifier, [*PAIR, PAIR[0]])
 
 
 @pytest.mark.slow

@@ -12,7 +12,14 @@ from convnlp.export.lite import calibration, tflite_files
 from convnlp.export.saved_models import signatures
 from convnlp.export.verification import parity
 from convnlp.export.verification.graph import Graph
-from convnlp.models import Seq2SeqBackbone, Seq2SeqLM, Seq2SeqLMPreprocessor, TextClassifier
+from convnlp.models import (
+    PrefixLM,
+    PrefixLMPreprocessor,
+    Seq2SeqBackbone,
+    Seq2SeqLM,
+    Seq2SeqLMPreprocessor,
+    TextClassifier,
+)
 from convnlp.tasks import task_of
 from tests.export.conftest import EVERY, GENERATED, LENGTH, SHORT
 
@@ -143,6 +150,12 @@ def _assert_equals_in_tflite(model, rows, expected):
     _, content = tflite_files.converted(model, "fp32")
     # Float32 sums of some ten layers in another order, as everywhere here.
     np.testing.assert_allclose(tflite_files.runner(content)(rows["token_ids"].numpy()), expected, atol=5e-6)
+
+
+def test_the_shortest_rows_leave_room_for_one_token(short_lm):
+    lm = PrefixLM(short_lm.backbone, PrefixLMPreprocessor(short_lm.preprocessor.tokenizer, 2))
+    served, _ = task_of(lm).answers(lm).signatures()
+    assert served["ids"](token_ids=tf.constant([[5, 6]]))["generated_ids"].shape == (1, 1)
 
 
 def test_pairs_are_refused_without_a_signature_for_them(short_lm):

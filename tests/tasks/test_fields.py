@@ -121,6 +121,7 @@ def test_of_a_classifier_where_it_is_not_clear(tmp_path):
         ([{"inputs": "a", "targets": "b"}], {}, Fields(("inputs",), target="targets")),
         ([{"inputs": "a", "targets": "b"}], {"target": "c"}, Fields(("inputs",), target="c")),
         ([{"inputs": "a", "stars": 1}], {"label": "stars"}, Fields(("inputs",), "stars")),
+        ([{"inputs": "a", "text": "b"}], {}, Fields(("inputs",))),  # for what needs no target
         ([{"review": "a", "targets": "b"}], {"texts": ("review",)}, Fields(("review",), target="targets")),
         ([{"text": "a", "label": 1}], {"label": "label"}, Fields()),
         (ROWS, {}, Fields()),

@@ -23,7 +23,7 @@ class PrefixLMAnswers(Answers):
 
     def signatures(self, max_length=None):
         if max_length is None:
-            max_length = max(2, self.sequence_length // 2)
+            max_length = self.sequence_length // 2
         if max_length < 1:
             raise ValueError(f"`max_length` must be >= 1. Received: {max_length}")
         lm, prompts = self.model, Prompts(self.model, max_length, self.rows.any_length)

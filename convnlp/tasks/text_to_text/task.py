@@ -105,7 +105,7 @@ class TextToText(Task):
 
     @classmethod
     def scored_fields(cls, model, source, trained, given):
-        """As in `Task`; what is not given is as in training, if the data have all of it."""
+        """As in `Task`; what is not given is as in training, if the data have it and the texts."""
         of_class = [name for name in ("label_names", "label_threshold") if name in given]
         if "target" in given and (unused := ["label_field"] * ("label" in given) + of_class):
             raise ValueError(
@@ -119,7 +119,8 @@ class TextToText(Task):
             is_class = bool(of_class or trained.get("label_names"))
             own["label" if is_class else "target"] = trained.get("target_field")
         there = {*sources.Sample(source, 1).fields}
-        if not own or not all(value and names_of(value) <= there for value in own.values()):
+        own = {name: value for name, value in own.items() if value and names_of(value) <= there}
+        if "texts" not in own | given:
             own = {}
         if "label" in own:
             own |= {name: trained.get(name) for name in ("label_names", "label_threshold")}
