@@ -1,5 +1,7 @@
 """Opens the files of a source: where they are, in which format, and the records in them."""
 
+import functools
+import itertools
 import os
 
 from convnlp.data import files, pydocs, token_cache
@@ -19,7 +21,8 @@ def paths(source):
         token_cache.read_manifest(directory)
         return [os.path.join(directory, token_cache.MANIFEST)]
     path = pydocs.path(source.path) if source.kind == "pydocs" else source.path
-    return files.find(source.name, format_of(source).locate(path, Split.parse(source.split).name))
+    globs = format_of(source).locate(path, Split.parse(source.split).name)
+    return [*itertools.chain(*files.of_each(functools.partial(files.find, source.name), globs))]
 
 
 def format_of(source):

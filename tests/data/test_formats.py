@@ -59,12 +59,13 @@ def write_hf(folder, rows, names=None, num_files=1, feature=None):
     table = table.replace_schema_metadata(
         {"huggingface": json.dumps({"info": {"features": {"label": feature}}})}
     )
-    for i in range(num_files):
-        path = folder / f"data-{i:05}-of-{num_files:05}.arrow"
-        with path.open("wb") as file, pyarrow.ipc.new_stream(file, table.schema) as writer:
+    files = [f"data-{i:05}-of-{num_files:05}.arrow" for i in range(num_files)]
+    for i, name in enumerate(files):
+        with (folder / name).open("wb") as file, pyarrow.ipc.new_stream(file, table.schema) as writer:
             part = table.slice(i * len(rows) // num_files, len(rows) // num_files)
             writer.write_table(part, max_chunksize=7)
-    (folder / "state.json").write_text(json.dumps({"_data_files": [], "_split": "train"}))
+    state = {"_data_files": [{"filename": name} for name in files], "_split": "train"}
+    (folder / "state.json").write_text(json.dumps(state))
     return folder
 
 
@@ -292,6 +293,24 @@ def test_the_splits_and_classes_of_hugging_face(tmp_path):
     (tmp_path / "saved" / "test" / "state.json").write_text("[")
     with pytest.raises(SourceError, match=r"state\.json: cannot be read: "):
         sources.read(Source(name, "test"))
+
+
+def test_only_the_files_that_a_directory_of_hugging_face_lists_are_its_data(tmp_path):
+    saved = write_hf(tmp_path / "saved [1]", ROWS, num_files=2)
+    source = Source(f"hf:{saved}")
+    first, second = sorted(saved.glob("data-*.arrow"))
+    # What `map` leaves after `load_from_disk`, and a larger data set that was saved there before.
+    for name in ("cache-0123456789abcdef.arrow", "data-00002-of-00003.arrow"):
+        (saved / name).write_bytes(first.read_bytes())
+    assert sources.paths(source) == [str(first), str(second)]
+    assert sorted(values(source.name)) == sorted(EXPECTED)
+    second.unlink()
+    with pytest.raises(SourceError, match=r"no such file: .*data-00001-of-00002\.arrow$"):
+        sources.read(source)
+    for state in ("{}", '{"_data_files": []}', '{"_data_files": [7]}'):
+        (saved / "state.json").write_text(state)
+        with pytest.raises(SourceError, match=r"state\.json: must name the files of the data set"):
+            sources.read(source)
 
 
 def read_all(source):

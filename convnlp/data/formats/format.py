@@ -43,7 +43,7 @@ class Format(abc.ABC):
     may_be_a_page = False  # whether a file of it may begin as HTML does
 
     def locate(self, name, split):
-        """Returns the glob that matches the files of a source, a string.
+        """Returns the globs that match the files of a source, a list of strings, each of at least one file.
 
         Args:
             name: string, the part after the source's colon.
@@ -52,7 +52,7 @@ class Format(abc.ABC):
         Raises:
             SourceError: if there is no such split.
         """
-        return name.replace("{split}", split)
+        return [name.replace("{split}", split)]
 
     def has_splits(self, name):
         """Returns whether the name stands for several splits; if not, the only split is "train"."""

@@ -38,7 +38,14 @@ class HuggingFace(tables.Table):
             raise SourceError(
                 f"hf:{folder} holds a selection of rows; call flatten_indices() and save it again"
             )
-        return f"{glob.escape(folder)}/*.arrow"
+        try:
+            names = [each["filename"] for each in state["_data_files"]]
+        except (KeyError, TypeError):
+            names = []
+        if not names:
+            raise SourceError(f"{folder}/{_STATE}: must name the files of the data set in _data_files")
+        # Not all there is: `map` and `filter` leave cache-*.arrow, and a larger data set its last files.
+        return [glob.escape(f"{folder}/{name}") for name in names]
 
     def has_splits(self, name):
         return True
