@@ -84,7 +84,7 @@ def check_program(argv):
     before, sys.argv = sys.argv, [name, *given]  # where ml_collections looks for --config.FIELD
     try:
         own([name, *given], known_only=True)
-    except (flags.Error, AttributeError, OSError, TypeError, ValueError) as error:
+    except (flags.Error, AttributeError, LookupError, OSError, TypeError, ValueError) as error:
         raise ValueError(config_files.unknown_field(given) or str(error)) from error
     finally:
         sys.argv = before

@@ -215,7 +215,7 @@ def _parse(argv):
             if isinstance(value := flags.FLAGS[name].value, float) and math.isnan(value):
                 raise ValueError(f"flag --{name} must be a number. Received: {name}=nan")
         return rest
-    except (flags.Error, AttributeError, OSError, TypeError, ValueError) as error:
+    except (flags.Error, AttributeError, LookupError, OSError, TypeError, ValueError) as error:
         message = config_files.unknown_field(argv) or _one_line(error)
         return _fail(error, _MISSING_FLAG.sub(r"flag --\1 must be given", message))
 

@@ -29,6 +29,12 @@ def test_own_configs_have_paths(tmp_path, monkeypatch):
         config_files.locate("configs/finetune_cogz.py")
 
 
+def test_a_file_of_your_own_returns_a_config(tmp_path):
+    (tmp_path / "mine.py").write_text("def get_config():\n    return {}\n")
+    with pytest.raises(ValueError, match=r"^`get_config` of .*mine\.py must return a ConfigDict.* a dict$"):
+        config_files.ConfigParser("config").parse(f"{tmp_path}/mine.py")
+
+
 def test_the_page_shows_each_field_once_as_it_is_set():
     lines = config_help.page(finetune_classification.get_config("fourier"), "About.").splitlines()
     assert lines[0] == "About."
@@ -89,6 +95,11 @@ def test_a_program_takes_names_and_prints_the_fields(tmp_path):
             "unknown config field objective.masked_lm_weight; "
             "did you mean objective.options.masked_lm.weight?",
         ),
+        (
+            "--config.train.batch_size.x=1",
+            "unknown config field train.batch_size.x; did you mean train.batch_size?",
+        ),
+        ("--config.seed.x=1", "unknown config field seed.x; did you mean seed?"),
         ("--config.xyzzy=1", "unknown config field xyzzy"),
         ("--config.task.options.any.name=1", None),
         ("--config.model.kernel_size[0]=1", None),

@@ -15,8 +15,8 @@ from absl.testing import flagsaver
 from ml_collections import config_flags
 
 from convnlp import programs, startup
-from convnlp.configs import common
 from convnlp.data import SourceError
+from convnlp.runs import config_files
 from convnlp.training import finite, run_lock, schedules
 from tests.run_program import ROOT, run_code, run_program
 
@@ -162,12 +162,23 @@ def test_modules_are_imported_by_the_old_flag_too(tmp_path, monkeypatch):
     assert all(sys.modules.pop(name, None) for name in names)
 
 
-def test_a_misspelt_field_ends_a_program(capsys):
+@pytest.mark.parametrize(
+    ("argument", "error"),
+    [
+        ("--config.task.text_fields=a", "unknown config field task.text_fields; did you mean"),
+        ("--config.train.batch_size.x=1", "unknown config field train.batch_size.x; did you mean"),
+        ("--config.model.kernel_size[1]=3", "1 is not a valid index"),
+    ],
+)
+def test_a_misspelt_field_ends_a_program(monkeypatch, capsys, argument, error):
     values = flags.FlagValues()
-    config_flags.DEFINE_config_dict("config", common.get_config(), flag_values=values)
+    config_flags.DEFINE_config_file("config", None, flag_values=values)
+    values["config"].parser = config_files.ConfigParser("config")
+    argv = ["program", "--config=pretrain_mini", argument]
+    monkeypatch.setattr(sys, "argv", argv)  # where ml_collections looks
     with mock.patch.object(flags, "FLAGS", values), pytest.raises(SystemExit):
-        programs._parse(["program", "--config.task.text_fields=a"])
-    assert capsys.readouterr().err.startswith("error: unknown config field task.text_fields; did you mean")
+        programs._parse(argv)
+    assert capsys.readouterr().err.startswith(f"error: {error}")
 
 
 @pytest.fixture

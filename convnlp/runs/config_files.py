@@ -7,6 +7,7 @@ import os
 import pathlib
 import re
 
+import ml_collections
 from ml_collections.config_flags import config_flags
 
 from convnlp.configs import common
@@ -67,16 +68,17 @@ def locate(config):
 
 def unknown_field(argv):
     """Returns a sentence about the first `--config.FIELD` that does not exist; None if all do."""
-    names = [
-        f"{section}.{name}" if isinstance(fields, dict) else section
+    values = {
+        f"{section}.{name}" if isinstance(fields, dict) else section: value
         for section, fields in common.get_config().to_dict().items()
-        for name in (fields if isinstance(fields, dict) else [section])
-    ]
+        for name, value in (fields if isinstance(fields, dict) else {section: fields}).items()
+    }
+    options = tuple(f"{name}." for name, value in values.items() if isinstance(value, dict))  # of any name
     for argument in argv:
         given = re.match(r"--?config\.([\w.]+)", argument)
-        if given and not f"{given[1]}.".startswith(tuple(f"{name}." for name in names)):
+        if given and given[1] not in values and not given[1].startswith(options):
             known = OTHER_NAMES.get(given[1].rpartition(".")[2])
-            near = [known] if known else difflib.get_close_matches(given[1], names, n=1)
+            near = [known] if known else difflib.get_close_matches(given[1], values, n=1)
             return f"unknown config field {given[1]}" + (f"; did you mean {near[0]}?" if near else "")
     return None
 
@@ -94,6 +96,11 @@ class ConfigParser(config_flags.ConfigFileFlagParser):
         """Returns the config that the flag's value stands for."""
         path = locate(path)
         config = super().parse(path)
+        if not isinstance(config, ml_collections.ConfigDict):
+            raise ValueError(
+                f"`get_config` of {path} must return a ConfigDict, as that of convnlp.configs.common does. "
+                f"Received: a {type(config).__name__}"
+            )
         source = pathlib.Path(path.partition(":")[0]).read_text(encoding="utf-8")
         self.about = ast.get_docstring(ast.parse(source)) or ""
         return config
