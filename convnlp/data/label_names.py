@@ -1,12 +1,10 @@
 """Finds the names of the classes, or labels, that a source has, if the user does not list them."""
 
-import unicodedata
-
 from absl import logging
 
 from convnlp.data import tfds_source
 from convnlp.data.errors import SourceError
-from convnlp.data.labels import SEPARATORS, Cell, parts_of
+from convnlp.data.labels import SEPARATORS, Cell, parts_of, seen, told_apart
 from convnlp.data.opening import format_of, paths, stream_of
 from convnlp.data.rules import short
 from convnlp.data.schema import ClassSchema, MissingLabelError, OneField, utf8
@@ -199,23 +197,7 @@ def _warn_of_likeness(source, field, names):
     """Logs two classes that differ only in case, spaces, unseen characters or how a number is written."""
     first = {}
     for name in sorted(names):
-        other = first.setdefault(_seen(name), name)
+        other = first.setdefault(seen(name), name)
         if other != name:
-            is_plain = other.isprintable() and name.isprintable() and _composed(other) != _composed(name)
-            shown = [short(each) if is_plain else ascii(each) for each in (other, name)]
-            logging.warning("%s: %s and %s of %s are two classes", source, *shown, field)
+            logging.warning("%s: %s and %s of %s are two classes", source, *told_apart(other, name), field)
             return
-
-
-def _seen(name):
-    """Returns what a reader sees of a name, with all letters small, or the number that it is."""
-    cell = Cell(name)
-    number = int(cell) if cell.is_natural else cell.number()  # a long id is more exact than a float
-    if isinstance(number, (int, float)):  # pandas writes 1 as 1.0 if a value of the column is missing
-        return number
-    kept = "".join(each for each in name if unicodedata.category(each) != "Cf")  # such as zero-width spaces
-    return " ".join(unicodedata.normalize("NFKC", kept).casefold().split())
-
-
-def _composed(name):
-    return unicodedata.normalize("NFC", name)

@@ -4,6 +4,7 @@ import ast
 import dataclasses
 import math
 import numbers
+import unicodedata
 from typing import ClassVar
 
 from convnlp.data import rules
@@ -119,7 +120,7 @@ class Label:
         if isinstance(value, str) and self.names:
             if value not in self.names:
                 known = f"the {len(self.names)} classes {short([*self.names])}"
-                raise ValueError(f"{self.field} {short(value)} is not one of {known}")
+                raise _unknown(self.field, value, self.names, known)
             return self.names.index(value)
         is_integer = is_number and isinstance(value, numbers.Integral)
         if not is_integer or not 0 <= value < self.num_classes:
@@ -237,7 +238,7 @@ class MultiLabel:
             return self.names.index(name)
         if type(name) is int and 0 <= name < len(self.names):
             return name
-        raise ValueError(f"{self.field} {short(name)} is not one of the {len(self.names)} labels")
+        raise _unknown(self.field, name, self.names, f"the {len(self.names)} labels")
 
 
 SEPARATORS = (",", ";", "|")
@@ -276,6 +277,33 @@ def parts_of(field, value, separator):
 def _have_numbers(names):
     """Returns whether a name is an integer, without which integers can only be places."""
     return any(Cell(name).is_natural for name in names or ())
+
+
+def seen(name):
+    """Returns what a reader sees of a name, with all letters small, or the number that it is."""
+    cell = Cell(name)
+    number = int(cell) if cell.is_natural else cell.number()  # a long id is more exact than a float
+    if isinstance(number, (int, float)):  # pandas writes 1 as 1.0 if a value of the column is missing
+        return number
+    kept = "".join(each for each in name if unicodedata.category(each) != "Cf")  # such as zero-width spaces
+    return " ".join(unicodedata.normalize("NFKC", kept).casefold().split())
+
+
+def told_apart(*names):
+    """Returns two names as an error shows them: in ASCII if a reader would see no difference."""
+    are_plain = all(map(str.isprintable, names))
+    if are_plain and len({unicodedata.normalize("NFC", name) for name in names}) == 2:
+        return [*map(short, names)]
+    return [*map(ascii, names)]
+
+
+def _unknown(field, value, names, known):
+    """Returns the error about a value that is none of the names, which may look like one of them."""
+    is_name = isinstance(value, str)
+    if is_name and (alike := next((name for name in names if seen(name) == seen(value)), None)):
+        value, alike = told_apart(value, alike)
+        return ValueError(f"{field} {value} is not one of {known}; did you mean {alike}?")
+    return ValueError(f"{field} {short(value)} is not one of {known}")
 
 
 def _no_number(field, value):

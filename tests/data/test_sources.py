@@ -488,8 +488,25 @@ def test_labels_by_name_and_by_threshold(tmp_path):
 
     assert classes(Label(names=("a", "b"))) == [1, 0, 1]
     assert classes(Label("toxicity", threshold=0.5)) == [1, 0, 1]
-    with pytest.raises(SourceError, match=r"label 'b' is not one of the 2 classes \['.', '.'\]"):
+    with pytest.raises(SourceError, match=r"label 'b' is not one of the 2 classes \['.', '.'\]$"):
         classes(Label(names=("a", "c")))
+
+
+@pytest.mark.parametrize(
+    ("value", "shown", "meant"),
+    [
+        (" Café", "' Café'", "'Café'"),
+        ("cafÉ", "'cafÉ'", "'Café'"),
+        ("Cafe\u0301", r"'Cafe\u0301'", r"'Caf\xe9'"),  # e and its accent apart
+        ("Café\u200b", r"'Caf\xe9\u200b'", r"'Caf\xe9'"),  # a space that cannot be seen
+        (Cell("1.0"), "'1.0'", "'1'"),
+    ],
+)
+def test_a_name_that_looks_like_a_class_is_told_apart_from_it(value, shown, meant):
+    with pytest.raises(ValueError, match="is not one of") as caught:
+        Label(names=("Café", "1")).class_of(value)
+    known = "the 2 classes ['Café', '1']"
+    assert str(caught.value) == f"label {shown} is not one of {known}; did you mean {meant}?"
 
 
 @pytest.mark.parametrize("values", [[1, 0], [True, False], [0.5, 2.0], ["b", "ä"]], ids=repr)

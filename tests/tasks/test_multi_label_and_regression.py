@@ -68,6 +68,7 @@ def test_several_labels_are_zeros_and_ones(label, value, expected):
     [
         (MultiLabel("l", NAMES), ["music"], "l 'music' is not one of the 3 labels"),
         (MultiLabel("l", NAMES), "arts,music", "l 'music' is not one of the 3 labels"),
+        (MultiLabel("l", NAMES), ["Arts"], "l 'Arts' is not one of the 3 labels; did you mean 'arts'"),
         (MultiLabel("l", NAMES), [3], "l 3 is not one of the 3 labels"),
         (MultiLabel("l", NAMES), [["arts"]], r"l \['arts'\] is not one of the 3 labels"),
         (MultiLabel("l", NAMES), ["arts", {"name": "arts"}], "l {'name': 'arts'} is not one of the 3 labels"),
