@@ -1,6 +1,7 @@
 """Checks, before a program starts its work, the files that it will write; writes files atomically."""
 
 import contextlib
+import errno
 import os
 import pathlib
 import signal
@@ -10,6 +11,7 @@ import threading
 
 from convnlp.models import arguments, preset_names
 
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # there is no room for more
 RUN_FILES = (
     "config.json",
     "metrics.jsonl",
@@ -139,6 +141,10 @@ def writing(path):
             with partial.open("wb") as file:
                 yield file
             partial.replace(path)
+        except OSError as error:
+            if error.errno in _FULL:
+                error.filename = str(path)  # which Python does not say
+            raise
         finally:
             partial.unlink(missing_ok=True)
 

@@ -4,6 +4,7 @@ import csv
 import datetime
 import json
 import math
+import resource
 
 import numpy as np
 import pytest
@@ -103,6 +104,17 @@ def test_a_file_is_there_whole_or_as_before(tmp_path):
         write(path, "csv", [{"a": 1}, {"a": 1, "b": 2}])
     assert path.read_text() == "of before"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_that_finds_no_room_is_named(tmp_path):
+    path, limits = tmp_path / "out.jsonl", resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    try:
+        with pytest.raises(OSError, match=r"File too large: '.*/out\.jsonl'$"):
+            write(path, "jsonl", [{"text": "a" * 2000}])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert not list(tmp_path.iterdir())
 
 
 def test_words_weigh_what_their_pieces_do():
