@@ -72,6 +72,11 @@ def prepare(
         one_of(quality.RULES).check("rules", name)
     integer(0).check("min_words", min_words)
     number("[0, 1]").check("min_similarity", min_similarity)
+    if test_text_fields and not test_sources:
+        raise ValueError(
+            "`test_text_fields` must only be given with `test_sources`. "
+            f"Received: test_text_fields={','.join(test_text_fields)}"
+        )
     outputs.check_folder("output", output, takes_urls=True)
     pipeline, engine = (
         runners.load_pipeline(f"convnlp.{name}", "convnlp.prepare_corpus", runner)

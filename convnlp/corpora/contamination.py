@@ -12,6 +12,7 @@ the words; the length is chosen per text, not by the shortest texts of the set; 
 import hashlib
 
 import numpy as np
+from absl import logging
 
 from convnlp.corpora.words import hashes, words
 from convnlp.data import Source, SourceError, minhash, sources
@@ -79,7 +80,7 @@ def source_of(name):
 
 
 def texts_of(source, fields=()):
-    r"""Returns all texts of a test set.
+    r"""Returns all texts of a test set; logs if all are too short to be looked for.
 
     Args:
         source: `convnlp.data.Source` of files.
@@ -108,6 +109,8 @@ def texts_of(source, fields=()):
         for name, value in row.items():
             if not fields or name in fields:
                 found += [str(each) for each in _leaves(value) if isinstance(each, str)]
+    if not any(len(words(text)) >= LEAST_WORDS for text in found):
+        logging.warning("%s: no text has %d words, so none of them is looked for", source, LEAST_WORDS)
     return found
 
 

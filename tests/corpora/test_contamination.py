@@ -72,6 +72,14 @@ def test_texts_of_a_test_set(tmp_path):
         texts_of(Source("tfds:glue/sst2", "test"))
 
 
+@pytest.mark.parametrize(("num_words", "is_said"), [(7, True), (8, False)])
+def test_a_test_set_of_short_texts_alone_is_named(tmp_path, caplog, num_words, is_said):
+    rows = [{"text": " ".join(WORDS[:size]), "label": "fine"} for size in (3, num_words)]
+    source = Source(f"jsonl:{corpus.write_jsonl(tmp_path / 'a.jsonl', rows)}")
+    assert (len(TestTexts(texts_of(source))) == 0) == is_said
+    assert (f"{source}: no text has 8 words, so none of them is looked for" in caplog.text) == is_said
+
+
 def test_no_text_of_a_test_set_is_passed_over(tmp_path):
     (tmp_path / "a.csv").write_text("text,text\nOne.,Two.\n")
     with pytest.raises(SourceError, match="column 'text' appears twice"):

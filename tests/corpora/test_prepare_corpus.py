@@ -204,6 +204,10 @@ def test_without_beam_one_line_says_what_to_install(folder, prepare):
             {"min_similarity": 2.0},
             r"`min_similarity` must be a number in \[0, 1\]. Received: min_similarity=2.0",
         ),
+        (
+            {"test_sources": [], "test_text_fields": ["question", "text"]},
+            "`test_text_fields` must only be given with `test_sources`. .*: test_text_fields=question,text$",
+        ),
     ],
 )
 def test_a_mistake_is_one_line(prepare, folder, changes, message):
