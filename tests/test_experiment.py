@@ -211,6 +211,16 @@ def test_a_run_that_is_refused_leaves_nothing(tmp_path, folder, monkeypatch, exi
     assert {path.name for path in workdir.iterdir()} == {"config.json", "metrics.jsonl", "run.lock"}
 
 
+@pytest.mark.parametrize("content", [{"module": "convnlp.models", "config": {}}, [], {}], ids=str)
+def test_a_run_does_not_take_the_place_of_a_preset(tmp_path, folder, content):
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(content))
+    with pytest.raises(ValueError, match=rf"`workdir` must not hold a config\.json that is .*={tmp_path}$"):
+        experiment.prepare(pretraining(folder), tmp_path)
+    assert json.loads(path.read_text()) == content
+    assert [*tmp_path.iterdir()] == [path]
+
+
 def test_a_start_that_is_refused_leaves_what_another_process_has_written(tmp_path, folder):
     first = run_lock.FileLock(str(tmp_path / "run.lock"))
     with pytest.raises(run_lock.LockedError):

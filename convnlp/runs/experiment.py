@@ -169,6 +169,7 @@ def prepare(
     with contextlib.ExitStack() as stack:
         if strategy_lib.worker_index(strategy_name) == 0 and not run_lock.is_held(workdir):
             outputs.check_folder("workdir", workdir, takes_urls=True)
+            run_config.check_is_free(workdir, config.to_dict())
             if not storage.gfile.exists(os.fspath(workdir)):
                 _made.add(workdir)
             run_lock.hold(workdir)

@@ -98,6 +98,25 @@ def check_config(
         storage.write_json(path, {**config, HISTORY: history})
 
 
+def check_is_free(workdir, config):
+    """Raises ValueError if the directory has a config.json that is no run's, such as that of a preset.
+
+    Args:
+        workdir: directory, which need not exist; a local path or a URL.
+        config: dict, as for `check_config`.
+    """
+    path = storage.join(workdir, "config.json")
+    try:
+        found = storage.read_json(path) if storage.gfile.exists(path) else config
+    except ValueError:  # of a run, if of any: `check_config` reports it where it matters
+        return
+    if not isinstance(found, dict) or not found.keys() & config.keys():
+        raise ValueError(
+            "`workdir` must not hold a config.json that is no run's, such as that of a preset: it would be "
+            f"overwritten. Received: workdir={workdir}"
+        )
+
+
 def last_change(workdir, names):
     """Returns the step at which one of these fields last changed in a run, 0 if none has."""
     history = storage.read_json(storage.join(workdir, "config.json")).get(HISTORY, [])
