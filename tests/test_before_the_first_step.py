@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 
 import pytest
 import tensorflow as tf
@@ -158,6 +159,28 @@ def test_a_model_that_cannot_be_is_refused_before_the_data_are_read(
     fields = {f"model_{name}": value for name, value in fields.items()} | {"task_kind": kind}
     fields |= {"data_source": "good", "data_validation_split": "train"}
     with pytest.raises(ValueError, match=f"^`backbone` {message}$"):
+        run(finetune, finetune_classification.get_config(), folder, tmp_path / "run", **fields)
+
+
+@pytest.mark.parametrize(
+    ("kind", "layers", "lengths", "name", "received"),
+    [
+        ("classification", (1, 0), (17, 2), "data.input_length", 17),
+        ("question_answering", (1, 0), (17, 2), "data.input_length", 17),
+        ("continuation", (1, 0), (17, 2), "data.input_length", 17),
+        ("text_to_text", (1, 1), (17, 16), "data.input_length", 17),
+        ("text_to_text", (1, 1), (16, 17), "data.target_length", 17),
+        ("text_to_text", (0, 1), (10, 7), "data.input_length + data.target_length", 17),
+    ],
+)
+def test_more_tokens_than_a_model_has_positions_are_refused_before_the_data_are_read(
+    folder, tmp_path, monkeypatch, kind, layers, lengths, name, received
+):
+    monkeypatch.setattr(data, "read_sources", lambda *_: pytest.fail("the data are read"))
+    fields = {"model_position_embedding": "learned", "model_max_sequence_length": 16, "task_kind": kind}
+    fields |= dict(zip(("model_num_layers", "model_num_decoder_layers"), layers, strict=True))
+    fields |= dict(zip(("data_input_length", "data_target_length"), lengths, strict=True))
+    with pytest.raises(ValueError, match=f"^`{re.escape(name)}` must be at most 16, .*={received}$"):
         run(finetune, finetune_classification.get_config(), folder, tmp_path / "run", **fields)
 
 

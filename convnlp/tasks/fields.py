@@ -64,8 +64,8 @@ def take_length(config, tokenizer, train, backbone):
         SourceError: if an example cannot be read.
     """
     if config.data.input_length is None:
-        texts = texts_of(config.task, task_named(config.task.kind).text_roles)
-        most = backbone.longest_text("encoder" if backbone.num_layers else "decoder")
+        task = task_named(config.task.kind)
+        texts, most = texts_of(config.task, task.text_roles), task.longest_input(config, backbone)
         config.data.input_length = lengths.fitting(train, texts, tokenizer, most)
 
 

@@ -71,6 +71,7 @@ class PooledHeadTask(Task):
 
     @classmethod
     def check_backbone(cls, config, backbone):
+        super().check_backbone(config, backbone)
         _check_pooling(config.task.pooling, 2 if config.task.second_text_field else 1)
         if config.task.pooling != "auto":
             require_pooling("task.pooling", config.task.pooling, backbone.reading_stack)

@@ -93,12 +93,13 @@ class Task(abc.ABC):
         """Returns those of `found_fields` that this config needs; by default, all of them."""
         return cls.found_fields
 
-    @classmethod  # noqa: B027 - a task need not refuse any
+    @classmethod
     def check_backbone(cls, config, backbone):
-        """Refuses a backbone on which the task's model could not be built; by default, none.
+        """Refuses a backbone on which the task's model could not be built.
 
-        A program calls it as soon as it has the backbone: to read the data, ask teachers or adapt the
-        backbone may take long.
+        By default, it must have weights for inputs of `data.input_length` tokens, if that is given. A program
+        calls it as soon as it has the backbone: to read the data, ask teachers or adapt the backbone may take
+        long.
 
         Args:
             config: ConfigDict, see `configs/common.py`.
@@ -108,6 +109,18 @@ class Task(abc.ABC):
             ValueError: if the config asks for what the backbone cannot do; the message names the field, the
                 rule and the value.
         """
+        if config.data.input_length is not None:
+            backbone.require_length(_side(backbone), "data.input_length", config.data.input_length)
+
+    @classmethod
+    def longest_input(cls, config, backbone):
+        """Returns the most tokens that `data.input_length` can be, or None for any number.
+
+        Args:
+            config: ConfigDict, see `configs/common.py`.
+            backbone: `convnlp.models.Seq2SeqBackbone`.
+        """
+        return backbone.longest_text(_side(backbone))
 
     @classmethod
     def scored_fields(cls, model, source, trained, given):
@@ -319,3 +332,8 @@ class Task(abc.ABC):
             dict of floats by `edge_metrics`.
         """
         return {}
+
+
+def _side(backbone):
+    """Returns the name of the stack that reads an input."""
+    return "encoder" if backbone.num_layers else "decoder"

@@ -48,6 +48,13 @@ def test_nineteen_of_twenty_texts_fit(tmp_path, tokenizer, caplog):
     assert "using data.input_length=64" in caplog.text
 
 
+def test_a_decoder_alone_keeps_room_for_the_target(tmp_path, tokenizer):
+    names = {"kind": "text_to_text", "input_field": "text"}
+    target = finetune_classification.get_config().data.target_length
+    assert taken(tmp_path, tokenizer, [2000] * 100, 300, has_encoder=False, **names) == 300 - target
+    assert taken(tmp_path, tokenizer, [2000] * 100, 300, **names) == 300
+
+
 def test_a_pair_counts_both_texts_and_their_ends(tmp_path, tokenizer):
     pair = {"second_text_field": "other"}
     assert taken(tmp_path, tokenizer, [189] * 100, **pair) == 192  # 189 + 1 and 1 + 1 tokens

@@ -47,6 +47,7 @@ class Continuation(Task):
     @classmethod
     def check_backbone(cls, config, backbone):
         PrefixLM.check_backbone(backbone)
+        super().check_backbone(config, backbone)
 
     @classmethod
     def from_config(cls, config, tokenizer, train):

@@ -73,6 +73,7 @@ class QuestionAnswering(Task):
     @classmethod
     def check_backbone(cls, config, backbone):
         QuestionAnswerer.check_backbone(backbone)
+        super().check_backbone(config, backbone)
 
     @classmethod
     def from_config(cls, config, tokenizer, train):

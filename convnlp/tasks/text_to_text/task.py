@@ -13,6 +13,8 @@ from convnlp.tasks.text_to_text.answers import LanguageModelAnswers
 from convnlp.tasks.text_to_text.examples import read_text_to_text, text_to_text_batches
 from convnlp.tasks.text_to_text.scoring import METRICS, OF_TEXTS, text_to_text_scores
 
+_SHORTEST = 2  # tokens of an input, by the rule of `data.input_length`
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TextToText(Task):
@@ -59,6 +61,16 @@ class TextToText(Task):
     @classmethod
     def check_backbone(cls, config, backbone):
         Seq2SeqLM.check_backbone(backbone)
+        source, target = config.data.input_length or _SHORTEST, config.data.target_length
+        backbone.require_length("decoder", "data.target_length", target)
+        if not backbone.num_layers:  # one row holds both
+            backbone.require_length("decoder", "data.input_length + data.target_length", source + target)
+        super().check_backbone(config, backbone)
+
+    @classmethod
+    def longest_input(cls, config, backbone):
+        longest = super().longest_input(config, backbone)
+        return longest if longest is None or backbone.num_layers else longest - config.data.target_length
 
     @classmethod
     def from_config(cls, config, tokenizer, train):
