@@ -58,7 +58,9 @@ def check(model, x, y=None, sample_weight=None, needs_y=False, name="x"):
     counts = [_count(column) for column, _ in _columns(x)] + [_count(y), _count(sample_weight)]
     if len(set(counts) - {None}) > 1:
         counts = ", ".join(str(count) for count in counts if count is not None)
-        parts = f"`{name}`, its targets and its weights" if y is not None else f"The columns of `{name}`"
+        others = {"its targets": y, "its weights": sample_weight}
+        others = [part for part, given in others.items() if given is not None]
+        parts = " and ".join([f"`{name}`", *others]) if others else f"The columns of `{name}`"
         raise ValueError(f"{parts} must have as many entries each. Received: {counts}")
     if isinstance(sample_weight, (list, np.ndarray)):
         _check_weights(np.asarray(sample_weight))

@@ -64,7 +64,10 @@ NOT_TEXTS = {
     "rows": ([["a", "b"]], "at index 0; for pairs of texts, pass a tuple of two lists"),
     "matrix": (np.array([["a", "b"]]), "at index 0; for pairs of texts, pass a tuple of two lists"),
     "pair": ((["a", "b"], ["c", 4]), "`x` must hold only texts. Received: 4 at index 1"),
-    "unequal pair": ((["a", "b"], ["c"]), "must have as many entries each. Received: 2, 1"),
+    "unequal pair": (
+        (["a", "b"], ["c"]),
+        "^The columns of `x` must have as many entries each. Received: 2, 1",
+    ),
     "generator": ((text for text in TEXTS), "`x` must be lists, arrays or a data set"),
     "one by one": (data_set(TEXTS), "`x` must be a data set of batches: call its `batch`"),
     "matrix of a tensor": (tf.constant([["a"]]), r"a row of texts, .* Received: string \(1, 1\)"),
@@ -96,11 +99,15 @@ def test_no_texts_give_no_rows(models, name, width, nothing):
 
 UNFIT = {
     "no y": ((TEXTS,), {}, "`y` must hold a target for each example of `x`. Received: y=None"),
-    "short y": ((TEXTS, NUMBERS[:2]), {}, "must have as many entries each. Received: 4, 2"),
+    "short y": (
+        (TEXTS, NUMBERS[:2]),
+        {},
+        "^`x` and its targets must have as many entries each. Received: 4, 2",
+    ),
     "weights": (
         (TEXTS, NUMBERS),
         {"sample_weight": [1.0]},
-        "must have as many entries each. Received: 4, 4, 1",
+        "^`x` and its targets and its weights must have as many entries each. Received: 4, 4, 1",
     ),
     "epochs by place": ((TEXTS, NUMBERS, 2, 3), {}, "`sample_weight` must be a list or .* Received: 3$"),
     "one target": ((TEXTS, 1), {}, "`y` must be a list or an array with an entry for each .* Received: 1$"),
@@ -312,6 +319,10 @@ def test_a_language_model_needs_no_targets(backbone, tokenizer):
     lm.fit(TEXTS, verbose=0)
     with pytest.raises(ValueError, match=r"`x` must hold only texts\. Received: None at index 1"):
         lm.fit(["a", None], verbose=0)
+    with pytest.raises(
+        ValueError, match=r"^`x` and its weights must have as many entries each. Received: 4, 1"
+    ):
+        lm.fit(TEXTS, sample_weight=[1.0], verbose=0)
 
 
 @pytest.mark.parametrize(
