@@ -36,7 +36,7 @@ def build_objectives(names, input_length, options=None, **shared):
         Tuple of `Objective`.
 
     Raises:
-        ValueError: if a name or an option is unknown, or an option is out of range.
+        ValueError: if a name or an option is unknown, a name is given twice, or an option is out of range.
 
     Example:
     >>> build_objectives(["masked_lm"], 128, {"masked_lm": {"noise_density": 0.4}})
@@ -48,6 +48,8 @@ def build_objectives(names, input_length, options=None, **shared):
         raise ValueError(
             f"`objective.names` must be one or more of {', '.join(OBJECTIVES)}. Received: {names}"
         )
+    if len(set(names)) < len(names):
+        raise ValueError(f"`objective.names` must name each objective once. Received: {names}")
     unused = sorted(set(options) - set(names))
     if unused:
         raise ValueError(

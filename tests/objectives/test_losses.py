@@ -67,6 +67,11 @@ def test_encoder_use_of_a_decoder_that_ignores_its_encoder_is_zero():
             {"weight": 0.0},
             r"`weight` of masked_lm must be .* in \(0, inf\). .*weight=0.0",
         ),
+        (
+            ["masked_lm", "masked_lm"],
+            {},
+            r"^`objective.names` must name each objective once. Received: \(.*\)$",
+        ),
         (["masked_lm"], {"weight": "heavy"}, r"`weight` of masked_lm must be a number .*weight='heavy'"),
         (["masked_lm"], {"noise_densty": 0.1}, "no option `noise_densty`.*did you mean noise_density?"),
         (
