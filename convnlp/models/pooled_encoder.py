@@ -100,9 +100,14 @@ class PooledEncoder(RecipeModel):
             sizes = self.backbone.num_heads, self.backbone.intermediate_dim
             self.learned_pooling = ClassAttention(*sizes, name=pooling)
 
+    @property
+    def compares_texts(self):
+        """Whether an example must be a pair: the model compares two texts, and has no answer to one."""
+        return self.pooling == "pair"
+
     def _check_form(self, x=None, name="x"):
         """Raises ValueError for single texts if the model compares two."""
-        if self.pooling == "pair" and self.preprocessor is not None and arrays.are_single(x):
+        if self.compares_texts and self.preprocessor is not None and arrays.are_single(x):
             raise ValueError(
                 f"`{name}` must be a tuple of two columns for a model that compares two texts. "
                 f"Received: {arrays.in_line(x)}"

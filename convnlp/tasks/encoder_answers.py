@@ -22,7 +22,7 @@ class EncoderAnswers(Answers):
     @property
     def text_inputs(self):
         """Both texts if the head compares two, since a single one has no answer."""
-        return ("text", "text_pair") if getattr(self.model, "pooling", None) == "pair" else ("text",)
+        return ("text", "text_pair") if self.model.compares_texts else ("text",)
 
     @abc.abstractmethod
     def answer(self, rows):

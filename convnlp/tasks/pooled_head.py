@@ -95,7 +95,7 @@ class PooledHeadTask(Task):
         Raises:
             ValueError: if the model compares two texts and the fields are not two.
         """
-        if getattr(model, "pooling", None) == "pair" and len(fields.texts) != 2:
+        if model.compares_texts and len(fields.texts) != 2:
             raise ValueError(
                 "`text_fields` must be two fields for a model that compares two texts. "
                 f"Received: {list(fields.texts)}"

@@ -187,7 +187,7 @@ def test_what_a_task_does_not_use_is_refused(tmp_path, cls, given, message):
 
 @pytest.mark.parametrize("task", [Classification, Regression])
 def test_a_model_that_compares_two_texts_is_scored_on_two(task):
-    model = types.SimpleNamespace(pooling="pair", num_classes=2, labels=["a", "b"], mean=0.0, scale=1.0)
+    model = types.SimpleNamespace(compares_texts=True, num_classes=2, labels=["a", "b"], mean=0.0, scale=1.0)
     message = r"^`text_fields` must be two fields for a model that compares two texts. Received: \['text'\]$"
     with pytest.raises(ValueError, match=message):
         task.from_model(model, None, Fields())
