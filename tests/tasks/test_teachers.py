@@ -17,18 +17,19 @@ NAMES = ("bad", "good")
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Two classifiers with the classes of the data, one without names, one of other classes."""
+    """Two classifiers with the classes of the data, one without names, one of other classes, one of pairs."""
     folder = tmp_path_factory.mktemp("teachers")
     corpus.write_jsonl(folder / "reviews.jsonl", corpus.reviews(60))
     tokenizer = Tokenizer(corpus.tiny_proto())
     size = {"num_layers": 1, "num_heads": 2, "hidden_dim": 16, "intermediate_dim": 16, "kernel_size": 3}
-    for number, labels in enumerate((NAMES, NAMES, None, ("good", "bad"))):
+    for number, labels in enumerate((NAMES, NAMES, None, ("good", "bad"), NAMES)):
         keras.utils.set_random_seed(number)
         model = TextClassifier(
             Seq2SeqBackbone(tokenizer.vocabulary_size(), **size, num_decoder_layers=0),
             num_classes=2,
             preprocessor=TextClassifierPreprocessor(tokenizer, 8 + 8 * number),
             labels=labels and list(labels),
+            pooling="pair" if number == 4 else "mean_max",
         )
         model.save_to_preset(str(folder / f"teacher{number}"))
     return folder
@@ -93,6 +94,10 @@ def test_without_teachers_there_are_none(folder):
     ("last", "message"),
     [
         ("teacher3", r"`teachers` must have the classes \['bad', 'good'\]\. .*\['good', 'bad'\]$"),
+        (
+            "teacher4",
+            "^`teachers` must answer single texts .* Received: .*/teacher4, which compares two texts$",
+        ),
         ("nobody", "nobody: no such directory"),
     ],
 )

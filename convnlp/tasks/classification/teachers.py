@@ -19,9 +19,10 @@ def soft_labels(teachers, texts, label_names):
         float32 array [n,C].
 
     Raises:
-        ValueError: if a preset is missing or damaged, or has other classes; before any of them is asked.
+        ValueError: if a preset is missing or damaged, has other classes, or compares two texts where there is
+            one; before any of them is asked.
     """
-    models = [_teacher(preset, label_names) for preset in teachers]
+    models = [_teacher(preset, label_names, len(texts)) for preset in teachers]
     found = np.zeros([len(texts[0]), len(label_names)], "float32")
     for model in models:
         logits = model.predict(texts if len(texts) > 1 else texts[0], batch_size=64, verbose=0)
@@ -29,12 +30,17 @@ def soft_labels(teachers, texts, label_names):
     return found
 
 
-def _teacher(preset, label_names):
-    """Returns the classifier of a preset; raises ValueError if it has other classes."""
+def _teacher(preset, label_names, num_texts):
+    """Returns the classifier of a preset; raises ValueError if it cannot answer such examples."""
     model = TextClassifier.from_preset(preset)
     if model.num_classes != len(label_names) or (model.labels and list(model.labels) != list(label_names)):
         raise ValueError(
             f"`teachers` must have the classes {rules.short(list(label_names))}. "
             f"Received: {preset}, which has {rules.short(model.labels or model.num_classes)}"
+        )
+    if model.compares_texts and num_texts < 2:
+        raise ValueError(
+            "`teachers` must answer single texts if `task.second_text_field` is not given. "
+            f"Received: {preset}, which compares two texts"
         )
     return model
