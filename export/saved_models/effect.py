@@ -15,33 +15,34 @@ class Effect:
 
     Attributes:
         largest: float. The largest difference of a score.
-        changed: int. The number of texts with a changed label.
+        changed: int. The number of texts for which one of `choices` is another.
         count: int. The number of texts.
-        has_labels: bool. Whether there are labels that can change.
+        choices: tuple of str. The outputs that are no scores, such as "label", or the places of an answer.
     """
 
     largest: float
     changed: int
     count: int
-    has_labels: bool
+    choices: tuple
 
     def __str__(self):
-        labels = f"; the labels of {self.changed} change" if self.has_labels else ""
-        return f"{self.count} texts: scores differ from the preset by at most {self.largest:.2g}{labels}"
+        names = " or ".join(f"`{name}`" for name in self.choices)
+        choices = f"; {names} differs for {self.changed}" if names else ""
+        return f"{self.count} texts: scores differ from the preset by at most {self.largest:.2g}{choices}"
 
 
 def of_answers(found, expected):
     """Returns the `Effect` between two answers, each {output: array [N,...]}."""
-    largest, changed, has_labels = 0.0, np.zeros(0, bool), False
+    largest, changed, choices = 0.0, np.zeros(0, bool), ()
     for name, value in expected.items():
         if value.dtype.kind == "f":
             largest = float(np.maximum(largest, np.max(np.abs(found[name] - value))))
             changed = changed if changed.size else np.zeros(len(value), bool)
         else:
-            has_labels = True
+            choices += (name,)
             differs = (found[name] != value).reshape(len(value), -1).any(axis=1)
             changed = differs | changed if changed.size else differs
-    return Effect(largest, int(changed.sum()), len(changed), has_labels)
+    return Effect(largest, int(changed.sum()), len(changed), choices)
 
 
 def of_saved_model(directory, model, token_ids):

@@ -129,7 +129,7 @@ def test_other_heads(task, tmp_path):
     exact = preset.load(str(tmp_path / "preset"))
     ids = task_of(exact).answers(exact).rows.of_texts(tf.constant(requests.texts(5)))["token_ids"].numpy()
     found = effect.of_saved_model(version, exact, ids)
-    assert (found.count, found.has_labels) == (5, task == "multi_label")
+    assert (found.count, found.choices) == (5, ("labels",) * (task == "multi_label"))
     assert 0 < found.largest < BOUND * 4
 
 
@@ -162,14 +162,29 @@ def test_other_types_are_refused(small):
 def test_the_effect_counts_texts():
     expected = {"label": np.array([b"a", b"b", b"b"], object), "scores": np.array([[0.5], [0.25], [1.0]])}
     found = {"label": np.array([b"a", b"a", b"b"], object), "scores": np.array([[0.5], [0.5], [0.9375]])}
-    assert effect.of_answers(found, expected) == effect.Effect(0.25, 1, 3, True)
+    assert effect.of_answers(found, expected) == effect.Effect(0.25, 1, 3, ("label",))
     labels = {"labels": np.array([[b"a", b""], [b"", b""]], object), "scores": np.zeros([2, 2])}
     others = {**labels, "labels": np.array([[b"a", b"b"], [b"", b""]], object)}
-    assert effect.of_answers(others, labels) == effect.Effect(0.0, 1, 2, True)
-    assert effect.of_answers({"score": np.zeros(2)}, {"score": np.ones(2)}) == effect.Effect(1.0, 0, 2, False)
+    assert effect.of_answers(others, labels) == effect.Effect(0.0, 1, 2, ("labels",))
+    assert effect.of_answers({"score": np.zeros(2)}, {"score": np.ones(2)}) == effect.Effect(1.0, 0, 2, ())
     spans = {"start": np.array([1, 2]), "end": np.array([3, 4]), "score": np.ones(2)}
-    assert effect.of_answers({**spans, "start": np.array([0, 2])}, spans) == effect.Effect(0.0, 1, 2, True)
+    assert effect.of_answers({**spans, "start": np.array([0, 2])}, spans) == effect.Effect(
+        0.0, 1, 2, ("start", "end")
+    )
     assert np.isnan(effect.of_answers({**spans, "score": np.array([np.nan, 1.0])}, spans).largest)
+
+
+@pytest.mark.parametrize(
+    ("choices", "told"),
+    [
+        ((), ""),
+        (("label",), "; `label` differs for 2"),
+        (("start_token", "end_token"), "; `start_token` or `end_token` differs for 2"),
+    ],
+)
+def test_the_effect_is_told_by_the_names_of_the_outputs(choices, told):
+    line = str(effect.Effect(0.25, 2, 5, choices))
+    assert line == f"5 texts: scores differ from the preset by at most 0.25{told}"
 
 
 def test_the_effect_asks_about_each_text_once():

@@ -169,7 +169,7 @@ def test_the_effect_on_scores_is_told(exported_both):
     ids = task_of(model).answers(model).rows.of_texts(tf.constant(requests.texts(5)))["token_ids"].numpy()
     for version in found.values():
         told = effect.of_saved_model(version, model, ids)
-        assert (told.count, told.has_labels) == (5, True)
+        assert (told.count, told.choices) == (5, ("label",))
         assert parity.BOUND < told.largest < parity.bound(Graph(version))
 
 
