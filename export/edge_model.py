@@ -153,11 +153,9 @@ class EdgeModel:
         if self.facts["output"] == "probabilities":
             named = [dict(zip(labels, row.tolist(), strict=True)) for row in outputs]
             return [{"labels": [name for name in row if row[name] >= 0.5], "scores": row} for row in named]
-        exponentials = np.exp(outputs - outputs.max(axis=1, keepdims=True))
-        scores = exponentials / exponentials.sum(axis=1, keepdims=True)
         return [
             {"label": labels[row.argmax()], "scores": dict(zip(labels, row.tolist(), strict=True))}
-            for row in scores
+            for row in softmax(outputs)
         ]
 
     def _row(self, segments):
@@ -277,6 +275,12 @@ def _parts(chosen, length):
     """Splits the indices of the chosen rows, bool [B], all of one length, into groups that run fastest."""
     rows, count = np.flatnonzero(chosen), max(_MOST_TOKENS // length, 1)
     return [rows[start : start + count] for start in range(0, len(rows), count)]
+
+
+def softmax(logits):
+    """Returns the probabilities of classes for their logits, both float [B,C]."""
+    exponentials = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return exponentials / exponentials.sum(axis=1, keepdims=True)
 
 
 def runner(interpreter):

@@ -9,7 +9,7 @@ import queue
 
 import numpy as np
 
-from convnlp.export.edge_model import EdgeModel
+from convnlp.export.edge_model import EdgeModel, softmax
 from convnlp.serving.core.servable import Servable
 
 _PAIR = ("text", "text_pair")
@@ -104,15 +104,10 @@ def _answers(facts):
     """Returns how to compute the outputs of signatures from the file's output [B,N]: name -> function."""
     labels = np.array([label.encode() for label in facts["labels"] or ()], object)
     return {
-        "logits": {"label": lambda logits: labels[np.argmax(logits, axis=1)], "scores": _softmax},
+        "logits": {"label": lambda logits: labels[np.argmax(logits, axis=1)], "scores": softmax},
         "probabilities": {
             "labels": lambda scores: np.where(scores >= 0.5, labels, b""),
             "scores": lambda scores: scores,
         },
         "embedding": {"embedding": lambda vectors: vectors},
     }.get(facts["output"], {})
-
-
-def _softmax(logits):
-    exponentials = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return exponentials / exponentials.sum(axis=1, keepdims=True)
