@@ -13,6 +13,7 @@ from convnlp.models.language_model import LanguageModel, certain_logits, tracked
 from convnlp.models.seq2seq_backbone import Seq2SeqBackbone
 from convnlp.models.seq2seq_lm_preprocessor import Seq2SeqLMPreprocessor
 from convnlp.models.token_rows import check_length, text_batches
+from convnlp.models.tokenizer import Tokenizer
 
 _TEXTS = {"encoder_text", "decoder_text"}
 _INPUTS = (
@@ -203,14 +204,16 @@ class Seq2SeqLM(LanguageModel, keras_nlp.models.Seq2SeqLM):
             model=self,
         )
 
-    def generate_ids(self, encoder_token_ids, encoder_padding_mask, max_length, end_token_id=1):
+    def generate_ids(
+        self, encoder_token_ids, encoder_padding_mask, max_length, end_token_id=Tokenizer.end_token_id
+    ):
         """Decodes greedily in one graph of core ops and fixed shapes, for exported models.
 
         Args:
             encoder_token_ids: int32 [B,S].
             encoder_padding_mask: bool [B,S], True = token.
             max_length: int. N, the upper bound of the output's length, including the end token.
-            end_token_id: int. The loop stops when every row has it.
+            end_token_id: int. The loop stops when every row has it. Defaults to the tokenizer's, 1.
 
         Returns:
             int32 [B,N]: the output without a start token but with its end token, then pads (0).

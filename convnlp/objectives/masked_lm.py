@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from convnlp import losses
 from convnlp.data import rules
+from convnlp.models import Tokenizer
 from convnlp.objectives.objective import Objective, require_token_outputs
 from convnlp.options import option
 
@@ -81,7 +82,15 @@ def replacements(tokenizer):
     }
 
 
-def mask(tokens, seed, mask_token_id, num_text_tokens, *, noise_density=NOISE_DENSITY, end_token_id=1):
+def mask(
+    tokens,
+    seed,
+    mask_token_id,
+    num_text_tokens,
+    *,
+    noise_density=NOISE_DENSITY,
+    end_token_id=Tokenizer.end_token_id,
+):
     """Hides random tokens of each row: 80 % become the mask, 10 % another token, 10 % stay.
 
     Reference: Devlin et al., 2019, "BERT", section 3.1, https://arxiv.org/abs/1810.04805. Departs from it:
@@ -93,7 +102,7 @@ def mask(tokens, seed, mask_token_id, num_text_tokens, *, noise_density=NOISE_DE
         mask_token_id: int.
         num_text_tokens: int, upper bound of random tokens.
         noise_density: float in (0, 1). Defaults to 0.15.
-        end_token_id: int. Defaults to 1.
+        end_token_id: int. Defaults to the tokenizer's, 1.
 
     Returns:
         (masked, positions, targets) of the type of `tokens`: the rows [B, S], the positions to predict

@@ -7,14 +7,13 @@ import tensorflow as tf
 
 from convnlp import losses
 from convnlp.data import rules
-from convnlp.models import Seq2SeqLM, Seq2SeqLMPreprocessor
+from convnlp.models import Seq2SeqLM, Seq2SeqLMPreprocessor, Tokenizer
 from convnlp.objectives.masked_lm import DENSITY, NOISE_DENSITY
 from convnlp.objectives.objective import Objective
 from convnlp.options import option
 
 MEAN_SPAN_LENGTH = 3.0
 SPAN_LENGTH = rules.number("(0, inf)")
-END_TOKEN_ID = 1
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -173,7 +172,7 @@ def corrupt(
     *,
     noise_density=NOISE_DENSITY,
     mean_span_length=MEAN_SPAN_LENGTH,
-    end_token_id=END_TOKEN_ID,
+    end_token_id=Tokenizer.end_token_id,
 ):
     """Replaces random spans of each row with sentinels, and makes a row of the removed tokens.
 
@@ -197,7 +196,7 @@ def corrupt(
         sentinel_token_ids: sequence of int, in the order of use.
         noise_density: float in (0, 1). Defaults to 0.15.
         mean_span_length: float. Defaults to 3.
-        end_token_id: int. Defaults to 1.
+        end_token_id: int. Defaults to the tokenizer's, 1.
 
     Returns:
         (inputs, targets), of the type of `tokens`, [B, L - n + m + 1] and [B, n + m + 1] for n noise tokens
