@@ -51,7 +51,9 @@ class Task(abc.ABC):
     @classmethod
     @abc.abstractmethod
     def from_config(cls, config, tokenizer, train):
-        """Returns the task of an experiment, without its options, which `build_task` adds.
+        """Returns the task of an experiment; its options may be left out, since `build_task` sets them.
+
+        A task that checks other fields against an option when it is made passes `config.task.options`.
 
         Args:
             config: ConfigDict, see `configs/common.py`.
