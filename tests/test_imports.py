@@ -63,7 +63,7 @@ RULES = {
     ),
     "convnlp.bulk.engine": ((), ("apache_beam", "distributed")),
     "convnlp.bulk.pipeline": (("convnlp.bulk", "convnlp.data"), ("apache_beam",)),
-    "convnlp.corpora": (("convnlp.data",), ("numpy", "py3langid")),
+    "convnlp.corpora": (("convnlp.data",), ("absl", "numpy", "py3langid")),
     "convnlp.corpora.pipeline": (("convnlp.bulk", "convnlp.corpora", "convnlp.data"), ("apache_beam",)),
     "convnlp.training": (("convnlp.adamw",), ("absl", "keras", "numpy", "tensorflow", "tqdm")),
     "convnlp.launching": ((), ()),
