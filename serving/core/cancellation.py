@@ -1,4 +1,4 @@
-"""Tells a running computation that nobody waits for it any more."""
+"""Tells a computation, waiting or running, that nobody waits for it any more."""
 
 import threading
 from concurrent.futures import Future
@@ -30,6 +30,23 @@ class CancellableFuture(Future):
                 self._callbacks.append(callback)
                 return
         callback(self)
+
+
+def submit(pool, function):
+    """Calls a function in a thread of a pool.
+
+    Args:
+        pool: ThreadPoolExecutor.
+        function: Callable without arguments.
+
+    Returns:
+        Future of its result. If it is cancelled before its turn, the function is not called, and what it
+        holds, such as a request, is freed at once. (The pool alone would keep it until its turn.)
+    """
+    call = [function]
+    future = pool.submit(lambda: call.pop()())
+    future.add_done_callback(lambda _: call.clear())
+    return future
 
 
 class Cancellation:

@@ -1,8 +1,9 @@
 """Runs computations in threads, one by one; `convnlp.serving.core.batching` runs several as one."""
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
-from convnlp.serving.core.cancellation import CancellableFuture, Cancellation
+from convnlp.serving.core.cancellation import CancellableFuture, Cancellation, submit
 from convnlp.serving.core.limits import Gate
 
 
@@ -40,7 +41,8 @@ class Runner:
         self._gate.enter()
         future = CancellableFuture()
         future.add_done_callback(lambda _: self._gate.leave())
-        queued = self._pool.submit(_run, future, servable, feeds, fetches)
+        queued = submit(self._pool, partial(_run, future, servable, feeds, fetches))
+        future.add_done_callback(lambda _: queued.cancel())
         queued.add_done_callback(lambda done: done.cancelled() and future.cancel())  # after `close`
         return future
 

@@ -2,6 +2,8 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
+from convnlp.serving.core import cancellation
+
 _LARGE_BYTES = 2**20
 
 
@@ -20,7 +22,6 @@ class Aside:
             size: int. How many bytes the function works on.
 
         Returns:
-            concurrent.futures.Future of its result. If it is cancelled before its turn, the function is not
-            called.
+            Future, as from `cancellation.submit`.
         """
-        return (self._large if size > _LARGE_BYTES else self._small).submit(function)
+        return cancellation.submit(self._large if size > _LARGE_BYTES else self._small, function)

@@ -5,6 +5,7 @@ import gzip
 import json
 import threading
 import time
+import weakref
 import zlib
 
 import numpy as np
@@ -15,6 +16,7 @@ from convnlp.serving.core.limits import Gate, Limits
 from convnlp.serving.core.runner import Runner
 from convnlp.serving.rest import body as rest_body
 from convnlp.serving.rest import examples, predict
+from convnlp.serving.rest.aside import Aside
 from tests.serving.in_process import InProcess, request
 
 PATH = "/v1/models/affine:predict"
@@ -70,6 +72,26 @@ def test_the_queue_of_a_model_ends():
     assert error.value.http_status == 429
     model.gate.set()
     assert [future.result(60)[0] for future in futures] == [0, 1, 2]
+    runner.close()
+
+
+@pytest.mark.parametrize("kind", ["runner", "aside"])
+def test_a_request_that_is_given_up_before_its_turn_keeps_no_memory(kind):
+    """Nor does it count any more, so clients that come and go could fill the memory."""
+    model, runner, aside = Held(), Runner(1, 2), Aside()
+
+    def submit(array):
+        if kind == "runner":
+            return runner.submit(model, {"x": array}, ("y",))
+        return aside.submit(lambda: model.run({"x": array}, ("y",), None), 2**21)
+
+    first, array = submit(np.array(1)), np.zeros(8)
+    kept, waiting = weakref.ref(array), submit(array)
+    del array
+    assert waiting.cancel()
+    assert kept() is None
+    model.gate.set()
+    assert first.result(60)[0] == 1
     runner.close()
 
 
