@@ -9,6 +9,7 @@ from tensorflow.core.protobuf import error_codes_pb2
 from convnlp import saved_model_sums
 from convnlp.serving.core.damage import damaged_file
 from convnlp.serving.core.errors import ServingError, first_line
+from convnlp.serving.core.limits import Limits
 from convnlp.serving.core.metrics import microseconds
 from convnlp.serving.core.servable import Servable
 from convnlp.serving.core.spare_memory import give_back
@@ -22,7 +23,8 @@ class Loader:
 
     Args:
         metrics: `Metrics`.
-        timeout_ms: int. How long a run may take; 0 for no limit.
+        timeout_ms: int. How long a client's request may take; 0 for no limit. A warm-up request may take at
+            least the default. (Whoever waits for a client's request stops it in time.)
         num_iterations: int. How often to run each warm-up request; 0 for no warm-up.
         limits: `Limits`. How large the requests of clients may be; see `warm_up`.
         prefer_tflite: bool. Whether to answer with `model.tflite`, if there is one, whatever it can answer.
@@ -41,7 +43,7 @@ class Loader:
         num_runs=None,
     ):
         self._metrics = metrics
-        self._timeout_ms = timeout_ms
+        self._timeout_ms = timeout_ms and max(timeout_ms, Limits.timeout_ms)
         self._num_iterations = num_iterations
         self._limits = limits
         self._prefer_tflite = prefer_tflite

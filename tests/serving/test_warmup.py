@@ -153,3 +153,16 @@ def test_a_version_loads_whose_warm_up_is_larger_than_clients_requests_may_be(ve
     log.predict_log.request.inputs["x"].CopyFrom(tf.make_tensor_proto([1.0] * 5))
     write_requests(version, log)
     Loader(Metrics(), limits=Limits(batch_size=1, body_bytes=10))("g", 1, str(version)).close()
+
+
+def test_a_version_loads_whose_warm_up_takes_longer_than_clients_requests_may(tmp_path):
+    """The first run of a signature takes much longer than the later ones."""
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.float32, "x")])
+    def count(x):
+        return {"y": tf.while_loop(lambda i, _: i < 20_000, lambda i, y: (i + 1, y + 1.0), (0, x))[1]}
+
+    version = tmp_path / "1"
+    tf.saved_model.save(tf.Module(), str(version), {"serving_default": count})
+    write_requests(version, all_kinds()[0])
+    Loader(Metrics(), timeout_ms=1)("count", 1, str(version)).close()
