@@ -43,7 +43,7 @@ POLL = flags.DEFINE_integer(
     "file_system_poll_wait_seconds", 1, "Seconds between two looks for new versions; 0 looks once.", 0, _INT32
 )
 ANY_LABELS = flags.DEFINE_boolean(
-    "allow_version_labels_for_unavailable_models", False, "Let labels name versions that are not loaded."
+    "allow_version_labels_for_unavailable_models", False, "Let new labels name versions that are not loaded."
 )
 MAX_RETRIES = flags.DEFINE_integer(
     "max_num_load_retries", 5, "How often to retry a version that does not load.", 0, _INT32

@@ -25,7 +25,7 @@ class ModelManager:
     Args:
         configs: list of `ModelConfig`.
         load, max_retries, retry_seconds: as for `Retries`.
-        any_labels: bool. Whether a label may name a version that is not loaded.
+        any_labels: bool. Whether a new label may name a version that is not loaded.
 
     Raises:
         ValueError: if two models have the same name.
@@ -83,8 +83,7 @@ class ModelManager:
         """
         configs = by_name(configs)
         with self._update_lock:
-            if not self._any_labels:
-                self._check_labels(configs)
+            self._check_labels(configs)
             before, self._configs = self._configs, configs
             dropped = before.keys() - configs.keys()
             for name, config in configs.items():
@@ -116,9 +115,15 @@ class ModelManager:
             )
 
     def _check_labels(self, configs):
-        """Raises ServingError if a label names a version that does not serve yet."""
+        """Raises ServingError if a label names a version that does not serve yet.
+
+        With `any_labels`, this is an error only of a label that now names another version: requests use it.
+        """
         for name, config in configs.items():
-            for version in config.labels.values():
+            current = self._configs[name].labels if name in self._configs else {}
+            for label, version in config.labels.items():
+                if self._any_labels and current.get(label, version) == version:
+                    continue
                 state = self._versions.states(name).get(version)
                 if not (state and state.servable):
                     raise ServingError(

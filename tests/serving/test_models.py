@@ -248,6 +248,20 @@ def test_another_configuration_is_taken_over(base, tmp_path_factory):
         manager.reload([ModelConfig("n", str(other)), ModelConfig("n", str(base))])
 
 
+def test_a_label_that_is_in_use_moves_only_to_a_version_that_serves(base):
+    """Even if labels may name versions that are not loaded, as in TF Serving."""
+    manager = manage(base, any_labels=True, labels={"stable": 1})
+    with pytest.raises(ServingError, match="assign label to version 7 of model m, which is not currently"):
+        manager.reload([ModelConfig("m", str(base), labels={"stable": 7})])
+    assert manager.acquire("m", label="stable").version == 1
+    for _ in range(2):  # a new label, and one that stays
+        manager.reload([ModelConfig("m", str(base), labels={"stable": 1, "next": 7})])
+    (base / "7").mkdir()
+    manager.look()
+    manager.reload([ModelConfig("m", str(base), labels={"stable": 7})])
+    assert manager.acquire("m", label="stable").version == 7
+
+
 def test_a_version_that_failed_before_is_no_error_of_a_reload_that_does_not_want_it(base):
     manager = manage(base, retries=0)
     breaks(base / "2")
