@@ -40,7 +40,8 @@ def session_config(num_runs=None):
     # TensorFlow refuses a known name with another number of threads.
     name = f"runs that can be stopped, {num_threads}"
     pools = [
-        config_pb2.ThreadPoolOptionProto(num_threads=cores, global_name="runs"),
+        # As many threads as TF_NUM_INTEROP_THREADS says, or as there are cores.
+        config_pb2.ThreadPoolOptionProto(global_name="runs"),
         config_pb2.ThreadPoolOptionProto(num_threads=num_threads, global_name=name),
     ]
     return config_pb2.ConfigProto(session_inter_op_thread_pool=pools)

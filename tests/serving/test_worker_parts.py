@@ -187,6 +187,28 @@ def test_a_worker_in_the_place_of_a_dead_one_serves_nothing_if_a_reload_left_not
     assert done.stdout == "['m'] []\n", done.stderr
 
 
+THREADS = """
+import os, sys
+import numpy as np
+from convnlp.serving.core.servable import Servable
+servable = Servable("affine", 1, sys.argv[1], num_runs=1)
+(x,) = servable.signatures["serving_default"].inputs.values()
+(y,) = servable.signatures["serving_default"].outputs.values()
+servable.run({x.name: np.ones(1, np.float32)}, (y.name,))
+print(len(os.listdir("/proc/self/task")))
+"""
+
+
+@pytest.mark.multiprocess
+@pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="only Linux lists its threads")
+def test_a_worker_has_the_threads_that_the_environment_gives_it(model_folder, monkeypatch):
+    path, found = str(model_folder / "affine" / "1"), []
+    for count in ("1", "41"):
+        monkeypatch.setenv("TF_NUM_INTEROP_THREADS", count)
+        found.append(int(run_code(THREADS, path, timeout=400).stdout))
+    assert found[1] == found[0] + 40
+
+
 @pytest.mark.parametrize("kind", ["page", "reload"])
 @pytest.mark.parametrize("is_replaced", [False, True])
 def test_an_answer_reaches_who_asked_and_not_who_takes_its_place(kind, is_replaced):
