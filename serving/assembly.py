@@ -72,8 +72,8 @@ def start(listener, grpc_port, worker=None):
     else:
         if server_flags.POLL.value:
             manager.watch(server_flags.POLL.value)
-        if server_flags.config_poll_seconds():
-            manager.watch_configs(server_flags.model_configs, server_flags.config_poll_seconds())
+        if server_flags.CONFIG_POLL.value:
+            manager.watch_configs(server_flags.model_configs, server_flags.CONFIG_POLL.value)
         announce(manager.available(), ports.address(listener), grpc_port)
     return http_server, grpc_server
 

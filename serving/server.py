@@ -103,7 +103,7 @@ def _supervise(listener):
         [listener, reservation] if reservation else [listener],
         server_flags.drain_seconds(),
         server_flags.POLL.value,
-        server_flags.config_poll_seconds(),
+        server_flags.CONFIG_POLL.value,
         lambda served: assembly.announce(served, address, grpc_port),
     )
     worker = supervisor.run()

@@ -22,7 +22,7 @@ _MODEL_BASE_PATH = flags.DEFINE_string("model_base_path", None, "Directory of th
 _MODEL_CONFIG_FILE = flags.DEFINE_string(
     "model_config_file", None, "ModelServerConfig in text format, instead of --model_base_path."
 )
-_CONFIG_POLL = flags.DEFINE_integer(
+CONFIG_POLL = flags.DEFINE_integer(
     "model_config_file_poll_wait_seconds",
     0,
     "Seconds between two reads of that file; 0 reads it once.",
@@ -133,6 +133,8 @@ def check(arguments):
         raise ValueError("nothing to serve: give --model_base_path=DIR or --model_config_file=FILE")
     if "://" in (_MODEL_BASE_PATH.value or ""):
         raise ValueError(f"--model_base_path must be a local directory. Received: {_MODEL_BASE_PATH.value}")
+    if CONFIG_POLL.value and not _MODEL_CONFIG_FILE.value:
+        raise ValueError("--model_config_file_poll_wait_seconds needs --model_config_file")
     if _BATCHING_FILE.value and not _BATCHING.value:
         raise ValueError("--batching_parameters_file needs --enable_batching")
 
@@ -164,11 +166,6 @@ def model_configs():
     if _MODEL_CONFIG_FILE.value:
         return _content(_MODEL_CONFIG_FILE, read_model_configs)
     return [ModelConfig(_MODEL_NAME.value, os.path.abspath(_path(_MODEL_BASE_PATH)))]
-
-
-def config_poll_seconds():
-    """Returns the seconds between two reads of --model_config_file; 0 if it is read once, or not given."""
-    return _CONFIG_POLL.value if _MODEL_CONFIG_FILE.value else 0
 
 
 def batching_options():

@@ -301,6 +301,10 @@ def test_what_cannot_be_served_is_one_clear_line(tmp_path):
         ("--model_name=", "error: --model_name must not be empty"),
         ("--port=1", "error: --port must differ from --rest_api_port. Received: 1 twice"),
         (
+            "--model_config_file_poll_wait_seconds=5",
+            "error: --model_config_file_poll_wait_seconds needs --model_config_file",
+        ),
+        (
             "--allowed_hosts=a.example:80",
             "error: --allowed_hosts must be names such as a.example, .example for all that end in it, or *. "
             "Received: 'a.example:80'",
