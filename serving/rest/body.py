@@ -43,7 +43,7 @@ class Body:
         """
         limit = self._limits.body_bytes
         announced = header(scope, b"content-length")
-        if announced.isdigit() and int(announced[:20]) > limit:
+        if announced.isdecimal() and int(announced[:20]) > limit:
             raise _larger_than(limit, "body")
         pieces, size, more = [], 0, True
         while more:
