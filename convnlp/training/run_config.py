@@ -99,7 +99,7 @@ def check_config(
 
 
 def check_is_free(workdir, config):
-    """Raises ValueError if the directory has a config.json that is no run's, such as that of a preset.
+    """Raises ValueError if the directory has a config.json that no run wrote, such as that of a preset.
 
     Args:
         workdir: directory, which need not exist; a local path or a URL.
@@ -112,7 +112,7 @@ def check_is_free(workdir, config):
         return
     if not isinstance(found, dict) or not found.keys() & config.keys():
         raise ValueError(
-            "`workdir` must not hold a config.json that is no run's, such as that of a preset: it would be "
+            "`workdir` must not hold a config.json that no run wrote, such as that of a preset: it would be "
             f"overwritten. Received: workdir={workdir}"
         )
 
