@@ -20,6 +20,7 @@ _USED_BY = {
     "top_k": ("top_k",),
     "top_p": ("top_p",),
     "temperature": ("top_k", "top_p"),
+    "seed": ("top_k", "top_p"),
 }
 
 _PRESET = flags.DEFINE_string(

@@ -67,8 +67,8 @@ def test_a_preset_of_another_class_is_one_line(presets, tmp_path):
             "`num_beams` must only be given with --sampler=beam. Received: num_beams=3, sampler=greedy",
         ),
         (
-            ["--text=a", "--sampler=beam", "--temperature=0.5"],
-            "`temperature` must only be given with --sampler=top_k or top_p. Received: temperature=0.5, ",
+            ["--text=a", "--sampler=beam", "--seed=3"],
+            "`seed` must only be given with --sampler=top_k or top_p. Received: seed=3, sampler=beam",
         ),
     ],
 )
