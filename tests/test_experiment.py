@@ -215,7 +215,9 @@ def test_a_run_that_is_refused_leaves_nothing(tmp_path, folder, monkeypatch, exi
 def test_a_run_does_not_take_the_place_of_a_preset(tmp_path, folder, content):
     path = tmp_path / "config.json"
     path.write_text(json.dumps(content))
-    with pytest.raises(ValueError, match=rf"`workdir` must not hold a config\.json that no run .*={tmp_path}$"):
+    with pytest.raises(
+        ValueError, match=rf"`workdir` must not hold a config\.json that no run .*={tmp_path}$"
+    ):
         experiment.prepare(pretraining(folder), tmp_path)
     assert json.loads(path.read_text()) == content
     assert [*tmp_path.iterdir()] == [path]
