@@ -35,7 +35,7 @@ OURS = {
     "tflite": Runs.tflite,
 }
 MODELS = [*peers.PEERS, "minilm", *OURS]
-WITH_SEEDS = ("finetune", "control")
+WITH_SEEDS = ("finetune", "control", "taught")
 WITH_OTHER_TEXTS = ("self_training", "taught")  # which only a part of a training file leaves
 
 

@@ -70,6 +70,18 @@ class _Done:
         """Whether there is a TFLite file, and the preset to compare it with."""
         return not set(self.models.get("tflite", ())).isdisjoint(self.models.get("finetune", ()))
 
+    def of_seeds(self, model, seeds):
+        """Returns the answers of those of some seeds that are done, int [S,N]."""
+        done = self.models.get(model, {})
+        return np.array([done[seed]["predictions"] for seed in seeds if seed in done])
+
+    def over(self, model, seeds):
+        """Returns the mean accuracy of several seeds with its interval; of one, as `with_interval`."""
+        answers = self.of_seeds(model, seeds)
+        if len(answers) < 2:
+            return self.with_interval(model)
+        return student(np.mean(answers == self.labels, axis=1)).percent()
+
     def with_interval(self, model):
         """Returns the accuracy of one seed with the 95% interval over the texts; "" if it is not done."""
         if model not in self.shares:
@@ -104,13 +116,10 @@ def _taught(found):
     cell = next(iter(found.models["self_training"].values()))
     row = [found.title, f"{cell['num_texts']:,}"]
     for model, before in (("self_training", "fit_head"), ("taught", "finetune")):
-        row += map(found.with_interval, (before, model))
-        both = {model, before} <= set(found.shares)
-        row.append(
-            _signed(paired.difference(found.answers[model], found.answers[before][0], found.labels))
-            if both
-            else ""
-        )
+        seeds = list(found.models.get(model) or found.models.get(before, ()))
+        row += [found.over(name, seeds) for name in (before, model)]
+        both = [found.of_seeds(name, seeds) for name in (model, before)]
+        row.append(_signed(paired.difference(*both, found.labels)) if all(len(each) for each in both) else "")
     return row
 
 

@@ -281,6 +281,8 @@ def test_the_page(tmp_path):
         "ag_news_1000": {
             "fit_head": {"0": {"predictions": wrong}},
             "self_training": {"0": {"predictions": labels, "num_texts": 21000}},
+            "finetune": {seed: {"predictions": [*labels[:-2], 1, 0]} for seed in "012"},
+            "taught": {"0": {"predictions": [*labels[:-1], 0]}, "1": {"predictions": labels}},
         },
     }
     (tmp_path / "first_results.md").write_text(f"before\n{page.BEGIN}\n{pages.END}\nafter\n")
@@ -296,5 +298,6 @@ def test_the_page(tmp_path):
     _, taught = [line for line in lines if line.startswith("| AG News, 1,000 texts")]
     scores = "50.0 (40.4 to 59.6) | 100.0 (96.3 to 100.0) | +50.0 ("
     assert taught.startswith(f"| AG News, 1,000 texts | 21,000 | {scores}")
+    assert "| 98.0 ± 0.0 | 99.5 ± 6.4 | +1.5 (" in taught  # over the two seeds that both have
     assert (lines[0], lines[-1]) == ("before", "after")
     assert json.loads((tmp_path / "first_results.json").read_text()) == found
