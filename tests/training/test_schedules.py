@@ -44,7 +44,17 @@ def test_the_papers_rate():
 
 def test_config_round_trip():
     schedule = Schedule("warmup_flat_linear", learning_rate=P, num_steps=N, warmup_steps=W, decay_steps=D)
-    assert Schedule.from_config(schedule.get_config()).get_config() == schedule.get_config()
+    assert vars(Schedule.from_config(schedule.get_config())) == vars(schedule)
+
+
+def test_a_decay_may_be_as_long_as_the_run():
+    schedule = Schedule("warmup_flat_linear", learning_rate=P, num_steps=N, decay_steps=N)
+    assert [float(schedule(step)) for step in (0, N // 2)] == [P, P / 2]
+
+
+def test_the_inverse_square_root_without_a_warmup():
+    schedule = Schedule("inverse_sqrt", learning_rate=P, num_steps=N)
+    assert [float(schedule(step)) for step in (0, 1, 4)] == [P, P, P / 2]
 
 
 @pytest.mark.parametrize("name", [name for name in SCHEDULES if name != "warmup_flat_linear"])
