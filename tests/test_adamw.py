@@ -17,7 +17,7 @@ def trained(cls, dtype="float32", steps=5, rows=(1, 4, 2), dense=False, jit_comp
     """
     rng = np.random.default_rng(0)
     variables = [keras.Variable(rng.normal(size=shape), dtype=dtype) for shape in SHAPES]
-    optimizer = cls(0.1, weight_decay=0.1, beta_2=0.9, **options)
+    optimizer = cls(0.1, weight_decay=0.1, beta_2=0.95, **options)
     optimizer.exclude_from_weight_decay(var_list=variables[1:2])
     optimizer.build(variables)
 
@@ -86,7 +86,7 @@ def test_it_continues_from_keras_checkpoints(tmp_path):
     """Slots have the same names, so that runs of earlier versions continue."""
     expected, theirs = trained(keras.optimizers.AdamW)
     path = tf.train.Checkpoint(optimizer=theirs).write(str(tmp_path / "theirs"))
-    ours = AdamW(0.1, weight_decay=0.1, beta_2=0.9)
+    ours = AdamW(0.1, weight_decay=0.1, beta_2=0.95)
     ours.build([keras.Variable(np.zeros(shape), dtype="float32") for shape in SHAPES])
     tf.train.Checkpoint(optimizer=ours).read(path).assert_consumed()
     found = [keras.ops.convert_to_numpy(variable) for variable in ours.variables]
