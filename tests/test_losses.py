@@ -25,5 +25,6 @@ def test_targets_of_any_integer_type(form, dtype):
     assert float(weight) == mask.sum()
     expected = (shares - hot) * mask[..., np.newaxis]
     np.testing.assert_allclose(tape.gradient(total, logits), expected, atol=1e-6)
+    targets[:, 0] = np.argmax(logits[:, 0], -1)  # in the mask and outside it
     hits = losses.hits(logits, targets.astype(dtype), mask)
     assert float(hits) == ((np.argmax(logits, -1) == targets) & mask).sum()
