@@ -129,7 +129,8 @@ def test_sums_that_are_none(model, line, nothing_is_read):
         file.write(line + b"\n")
     with pytest.raises(ServingError) as error:
         load(model)
-    assert error.value.message.startswith(f"{model}: SHA256SUMS ")
+    place = "cannot be read" if line == b"\xff" else f"line {len(FILES) + 1} must be a SHA-256 sum"
+    assert error.value.message.startswith(f"{model}: SHA256SUMS {place}")
     assert "\n" not in error.value.message
 
 
