@@ -33,5 +33,7 @@ def blocks():
 
 
 def commands(kind):
-    """All commands of the blocks of one kind."""
-    return [words for _, found, listed in blocks() if found == kind for words in listed]
+    """All commands of the blocks of one kind, of which there must be some."""
+    of_kind = [words for _, found, listed in blocks() if found == kind for words in listed]
+    assert of_kind, kind
+    return of_kind
