@@ -208,7 +208,9 @@ def test_workers_read_different_text(documents, tokenizer):
 )
 def test_unusual_texts(tmp_path, tokenizer, text):
     path = corpus.write_jsonl(tmp_path / "a.jsonl", [{"text": text}])
-    for batch in first(batches(f"jsonl:{path}", tokenizer, batch_size=1, input_length=8), 3):
+    found = first(batches(f"jsonl:{path}", tokenizer, batch_size=1, input_length=8), 3)
+    assert len(found) == 3
+    for batch in found:
         ids = batch["encoder_token_ids"]
         assert ((ids >= 1) & (ids < tokenizer.vocabulary_size())).all()
 
