@@ -78,6 +78,12 @@ def test_adafactor_keeps_a_row_and_a_column():
     assert sizes == [(128,), (256,), (127, 256)]
 
 
+def test_adafactor_keeps_its_settings():
+    optimizer = optimizers.Adafactor(learning_rate=0.1, weight_decay=0.2, min_factored_size=2)
+    again = optimizers.Adafactor.from_config(optimizer.get_config())
+    assert (again.weight_decay, again.min_factored_size) == (0.2, 2)
+
+
 def test_weight_decay_spares_vectors_and_embeddings():
     embedding, dense, norm = (
         keras.layers.Embedding(4, 3),
