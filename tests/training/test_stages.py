@@ -82,6 +82,8 @@ def test_a_later_boundary_may_move_and_that_of_a_stage_begun_may_not(tmp_path, m
     middle, last = toy.later_stages()
     with pytest.raises(ValueError, match=r"must keep step 10 in stage 1, .* Received: .*\[0, 12, 14\]"):
         Toy().train(tmp_path, later_stages=[middle._replace(first_step=12), last])
+    with pytest.raises(ValueError, match=r"must keep step 10 in stage 1, .* Received: .*\[0, 8, 10\]"):
+        Toy().train(tmp_path, later_stages=[middle, last._replace(first_step=10)])
     again = Toy()
     middle, last = again.later_stages()
     assert again.train(tmp_path, later_stages=[middle, last._replace(first_step=18)])["step"] == NUM_STEPS
