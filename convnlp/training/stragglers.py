@@ -8,8 +8,8 @@ than any other for the same steps, while all others wait, is the slow one.
 
 WINDOW_SECONDS = 10.0  # of training
 NUM_WINDOWS = 2  # consecutive windows before a worker is named; a power of two
-SHARE = 0.15  # minimum share of the time that each of the others waits
-RATIO = 1.2  # minimum ratio of the slow worker's working time to that of the next
+# Minimum ratio of the slow worker's working time to that of the next, which so waits a sixth of the time.
+RATIO = 1.2
 
 
 class Stragglers:
@@ -43,7 +43,7 @@ class Stragglers:
         shares = [min(value / self._seconds, 1.0) for value in self._waited]
         seconds, self._waited, self._seconds = self._seconds, [0.0] * len(waited), 0.0
         own, least, *_ = sorted(shares)
-        is_slow = least >= SHARE and 1 - own >= RATIO * (1 - least)
+        is_slow = 1 - own >= RATIO * (1 - least)
         slow = shares.index(own) if is_slow else None
         self._count = self._count + 1 if slow == self._slow else 1
         self._slow = slow
