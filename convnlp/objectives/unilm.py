@@ -13,7 +13,6 @@ from convnlp.objectives.objective import Objective, require, require_mixers, req
 from convnlp.options import option
 
 MODES = ("bidirectional", "sequence_to_sequence", "left_to_right", "right_to_left")
-_NEVER = float("inf")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -184,7 +183,7 @@ def span_positions(order, sizes, is_end, count):
     inside = ~is_end
     for distance in (1, 2):
         behind = [[0, 0], [distance, 0]]
-        begins = tf.pad(order[:, :-distance], behind, constant_values=_NEVER)
+        begins = tf.pad(order[:, :-distance], behind)
         reaches = tf.pad(sizes[:, :-distance] > distance, behind)
         inside &= tf.pad(~is_end[:, :-distance], behind)  # no end between the beginning of the span and here
         taken = tf.where(inside & reaches, tf.minimum(taken, begins), taken)
