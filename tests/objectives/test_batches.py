@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from convnlp.data import Shard, Source, SourceError, files
-from convnlp.objectives import build_objectives, pretraining_batches
+from convnlp.objectives import OBJECTIVES, Seeds, build_objectives, pretraining_batches
 from convnlp.objectives.masked_lm import MaskedLanguageModeling
 from tests import corpus
 
@@ -108,6 +108,16 @@ def test_prefix_lm_cuts_every_row_of_a_batch_at_the_same_place(documents, tokeni
         np.testing.assert_array_equal(one["prefix_lm_token_ids"][kept], one["masked_token_ids"][kept])
         lengths.append(length)
     assert 1 <= min(lengths) < max(lengths) <= 31
+
+
+def test_a_prefix_of_prefix_lm_has_any_length_that_leaves_a_target(tokenizer):
+    (objective,) = build_objectives(["prefix_lm"], 4)
+    lengths = set()
+    for number in range(50):
+        seed = tf.constant([0, number], tf.int64)
+        made = objective.examples(tf.fill([1, 4], 5), Seeds(seed, seed), tokenizer)
+        lengths.add(int(made["prefix_mask"].numpy().sum()))
+    assert lengths == {1, 2, 3}
 
 
 def test_rows_are_shuffled_and_repeated_in_another_order(documents, tokenizer):
@@ -232,10 +242,19 @@ def test_objectives_of_other_lengths_read_the_same_rows(documents, tokenizer):
         assert unmasked.tolist() == restored(batch, row)[:20]
 
 
-def test_an_objective_draws_the_same_whatever_others_there_are(documents, tokenizer):
-    (alone,) = first(batches(documents, tokenizer, objectives=("masked_lm",), num_epochs=None), 1)
-    (beside,) = first(batches(documents, tokenizer, objectives=("masked_lm", "prefix_lm")), 1)
-    np.testing.assert_array_equal(alone["masked_positions"], beside["masked_positions"])
+def test_an_objective_draws_the_same_whatever_others_there_are(documents, tokenizer, monkeypatch):
+    """By a seed of its own."""
+
+    def own_seed(objective, tokens, seeds, tokenizer):
+        return {objective.name: seeds.own[tf.newaxis]}
+
+    for cls in OBJECTIVES.values():
+        monkeypatch.setattr(cls, "examples", own_seed)
+    (beside,) = first(batches(documents, tokenizer, objectives=tuple(OBJECTIVES)), 1)
+    assert len({seed.tobytes() for seed in beside.values()}) == len(OBJECTIVES)
+    for name, seed in beside.items():
+        (alone,) = first(batches(documents, tokenizer, objectives=(name,)), 1)
+        np.testing.assert_array_equal(alone[name], seed)
 
 
 def test_an_objective_that_is_not_registered_is_named(documents, tokenizer):

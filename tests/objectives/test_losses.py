@@ -111,7 +111,8 @@ def test_shared_options_yield_to_own_ones():
 
 
 def test_prefix_lm_predicts_the_tokens_behind_the_prefix_from_what_is_before_them():
-    model = backbone(num_decoder_layers=0, mixer="self_attention")
+    # In a second layer it matters what those in the prefix have seen.
+    model = backbone(num_layers=2, num_decoder_layers=0, mixer="self_attention")
     ids = np.random.default_rng(0).integers(3, 50, [2, 7]).astype("int32")
     prefix = np.tile(np.arange(7) < 3, [2, 1])
     data = {"prefix_lm_token_ids": tf.constant(ids), "prefix_mask": tf.constant(prefix)}

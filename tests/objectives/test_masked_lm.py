@@ -59,6 +59,11 @@ def test_the_seed_decides():
     assert (one != other).any()
 
 
+def test_the_first_sentinel_is_the_mask_and_no_other_is_drawn():
+    tokenizer = Tokenizer(corpus.tiny_proto(), num_sentinels=20)
+    assert masked_lm.replacements(tokenizer) == {"mask_token_id": MASK, "num_text_tokens": NUM_TEXT_TOKENS}
+
+
 @pytest.mark.parametrize("name", ["masked_lm", "unilm"])
 def test_a_tokenizer_without_a_mask_is_refused(name):
     (objective,) = build_objectives([name], 16)

@@ -36,6 +36,12 @@ def test_lengths_of_t5(input_length, expected):
     assert span_corruption.lengths(input_length) == expected
 
 
+def test_there_may_be_as_many_spans_as_sentinels():
+    inputs, targets = span_corruption.corrupt(tf.fill([1, 20], 5), (0, 1), [99, 98], noise_density=0.3)
+    assert [token for token in inputs[0].numpy() if token > 5] == [99, 98]
+    assert [token for token in targets[0].numpy() if token > 5] == [99, 98]
+
+
 @pytest.mark.parametrize(
     ("input_length", "density", "mean"),
     [(3, 0.15, 3.0), (16, 0.15, 3.0), (16, 0.5, 2.0), (64, 0.3, 10.0), (40, 0.6, 5.0)],
