@@ -7,7 +7,7 @@ import signal
 import numpy as np
 import pytest
 
-from convnlp.training import metrics, stopping
+from convnlp.training import metrics, stages, stopping
 from tests.training.toy import BATCH, LENGTH, NUM_STEPS, Toy
 
 
@@ -87,6 +87,12 @@ def test_a_later_boundary_may_move_and_that_of_a_stage_begun_may_not(tmp_path, m
     again = Toy()
     middle, last = again.later_stages()
     assert again.train(tmp_path, later_stages=[middle, last._replace(first_step=18)])["step"] == NUM_STEPS
+
+
+def test_a_run_that_knew_no_stages_is_in_the_first():
+    reader = stages.Reader([stages.Stage(step, None, None) for step in (0, 8)], 2, 0, 1)
+    with pytest.raises(ValueError, match=r"must keep step 10 in stage 0, .* Received: .*\[0, 8\]"):
+        reader.begin(10, {"best_step": None})
 
 
 @pytest.mark.parametrize("first_steps", [(0,), (7,), (8, 8), (12, 8), (NUM_STEPS,)])
