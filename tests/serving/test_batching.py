@@ -119,10 +119,17 @@ def test_a_batch_may_wait_for_others_without_end(make):
 
 def test_batches_are_padded_with_their_last_requests_first_row(make):
     batcher, model = make(max_batch_size=8, allowed_batch_sizes=(2, 4, 8))
-    futures = [held(batcher, model, 9), ask(batcher, model, 1, 2), ask(batcher, model, 3)]
+    futures = [held(batcher, model, 9), ask(batcher, model, 1), ask(batcher, model, 2, 3)]
     model.gate.set()
-    assert [value(future) for future in futures] == [[18], [2, 4], [6]]
-    assert model.batches == [[9, 9], [1, 2, 3, 3]]
+    assert [value(future) for future in futures] == [[18], [2], [4, 6]]
+    assert model.batches == [[9, 9], [1, 2, 3, 2]]
+    assert [batcher._metrics.padding_size.value(size) for size in ("2", "4")] == [1, 1]
+
+
+def test_a_batch_of_an_allowed_size_is_not_padded(make):
+    batcher, model = make(max_batch_size=8, allowed_batch_sizes=(4, 8))
+    assert value(ask(batcher, model, 1, 2, 3, 4)) == [2, 4, 6, 8]
+    assert model.batches == [[1, 2, 3, 4]]
 
 
 def test_other_shapes_and_types_go_into_another_batch(make):
@@ -280,6 +287,13 @@ def test_an_idle_server_takes_what_it_has_room_to_split(make):
         assert value(ask(batcher, model, *range(8))) == [2 * i for i in range(8)]
 
 
+def test_what_an_idle_thread_can_take_leaves_room_and_is_done_before_the_end(make):
+    batcher, model = make(batch_timeout_micros=10**9, max_enqueued_batches=1)
+    futures = [ask(batcher, model, 1), ask(batcher, model, [2])]  # both wait for others of their shape
+    batcher.close()
+    assert [value(future) for future in futures] == [[2], [[4]]]
+
+
 def test_a_refused_request_leaves_nothing_in_the_queue(make):
     batcher, model = make(**SPLITTING, max_enqueued_batches=2)
     futures = [held(batcher, model), ask(batcher, model, 1)]
@@ -383,7 +397,11 @@ def test_only_so_many_turns_are_remembered(make, monkeypatch):
 
 def test_inputs_without_rows_run_alone(make):
     batcher, model = make()
-    assert value(ask(batcher, model)) == []
+    futures = [held(batcher, model)]
+    futures += [batcher.submit(model, {"x": np.array(rows, int)}, ("y",)) for rows in ([1], [], [2])]
+    model.gate.set()
+    assert [value(future) for future in futures] == [[0], [2], [], [4]]
+    assert model.batches == [[0], [1, 2], []]
     with pytest.raises(ServingError, match="must have at least one dimension"):
         batcher.submit(model, {"x": np.array(1)}, ("y",))
     with pytest.raises(ServingError, match="must have equal 0th-dimension size"):
