@@ -75,6 +75,23 @@ def test_the_queue_of_a_model_ends():
     runner.close()
 
 
+def test_any_error_of_a_model_reaches_who_waits():
+    class Broken:
+        def run(self, feeds, fetches, cancellation):
+            raise MemoryError("none left")
+
+    runner = Runner(1, 0)
+    with pytest.raises(MemoryError, match="none left"):
+        runner.submit(Broken(), {}, ("y",)).result(60)
+    runner.close()
+
+
+def test_a_tensor_is_counted_in_bytes():
+    Limits(body_bytes=24).check_tensor((2, 3), 4)
+    with pytest.raises(ServingError, match=r"Tensor of the shape \[2, 3\] takes 48 bytes, more than 24 \("):
+        Limits(body_bytes=24).check_tensor((2, 3), 8)
+
+
 @pytest.mark.parametrize("kind", ["runner", "aside"])
 def test_a_request_that_is_given_up_before_its_turn_keeps_no_memory(kind):
     """Nor does it count any more, so clients that come and go could fill the memory."""

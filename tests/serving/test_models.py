@@ -3,6 +3,7 @@
 import itertools
 import json
 import os
+import shutil
 import threading
 import time
 from pathlib import Path
@@ -10,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from convnlp.serving.core import models, retries
+from convnlp.serving.core import models, retries, version_directories
 from convnlp.serving.core.errors import ServingError
 from convnlp.serving.core.model_config import ModelConfig
 from convnlp.serving.core.models import ModelManager
@@ -216,6 +217,41 @@ def test_an_error_without_a_message_is_named_by_its_class(base):
 
     with pytest.raises(ValueError, match="1 does not load: MemoryError"):
         ModelManager([ModelConfig("m", str(base))], out_of_memory).load()
+
+
+def test_a_broken_version_that_is_gone_from_disk_is_not_tried_for_ever(base):
+    manager = manage(base)
+    breaks(base / "2")
+    manager.look()
+    assert states(manager) == {2: "LOADING", 1: "AVAILABLE"}
+    shutil.rmtree(base / "2")
+    manager.look()
+    assert states(manager) == {2: "END", 1: "AVAILABLE"}
+    assert list(manager.status("m")) == [2, 1]  # the newest first
+
+
+def test_a_file_of_the_same_size_may_be_another(base):
+    (base / "1" / "file").write_text("one")
+    before = version_directories.fingerprint(base / "1")
+    os.utime(base / "1" / "file", (0, 0))
+    assert version_directories.fingerprint(base / "1") != before
+
+
+def test_what_is_put_off_is_tried_at_the_next_look(base):
+    def put_off(name, version, path):
+        raise retries.PutOffError("later")
+
+    tried = retries.Retries(put_off, max_retries=0, retry_seconds=60.0)
+    state = tried.load("m", 1, base / "1")
+    assert (state.state, state.error_message) == ("LOADING", "later")
+    assert tried.is_due(tried.load("m", 1, base / "1", state), base / "1")
+
+
+def test_a_model_that_is_named_twice_is_another_configuration(base):
+    config = ModelConfig("m", str(base))
+    manager = ModelManager([config], load)
+    assert manager.has([config])
+    assert not manager.has([config, config])
 
 
 def test_a_version_that_is_gone_from_disk_is_dropped_but_not_the_last_one(base):

@@ -6,6 +6,7 @@ import zlib
 
 import pytest
 
+from convnlp.serving.rest import interface
 from tests.serving.in_process import InProcess
 
 G = "/v1/models/g"
@@ -373,6 +374,17 @@ def test_paths(models, method, path, status, expected):
     document = json.loads(answer.decode("utf-8", "surrogateescape"))
     assert (got, document) == (status, {"error": expected} if isinstance(expected, str) else expected)
     assert headers["content-type"] == "application/json"
+
+
+def test_a_defect_of_the_server_is_no_fault_of_the_client(models, monkeypatch):
+    monkeypatch.setitem(interface.METHODS, "predict", None)
+    status, _, answer = models.ask("POST", f"{A}:predict", OK)
+    assert (status, json.loads(answer)) == (500, {"error": "Internal error, see the server's log"})
+
+
+def test_there_is_a_version_zero_in_the_grammar(models):
+    status, _, answer = models.ask("GET", f"{A}/versions/00")
+    assert (status, json.loads(answer)) == (404, {"error": "Could not find version 0 of model affine"})
 
 
 def test_status(models):
