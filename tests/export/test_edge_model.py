@@ -19,8 +19,10 @@ import zipfile
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from ai_edge_litert import schema_py_generated as schema
 
+from convnlp.data import examples
 from convnlp.export import edge_model
 from convnlp.export.edge_model import FACTS, VOCABULARY, EdgeModel
 from convnlp.export.lite import metadata
@@ -179,6 +181,23 @@ def test_a_file_that_is_gone_or_another_is_not_read_again(model, fp32_file, made
     ids = rows_of_lengths(2, 4, 6)
     np.testing.assert_allclose(several.run(ids), model.run(ids), atol=1e-6)
     assert len(made) == 1
+
+
+@pytest.mark.parametrize("length", [6, 7])
+def test_pairs_that_are_too_long_are_cut_as_by_the_library(model, monkeypatch, length):
+    monkeypatch.setitem(model.facts, "sequence_length", length)
+    for sizes in ((9, 9), (9, 1), (1, 9), (2, 3), (3, 2), (9, 3), (3, 9)):
+        segments = [[5] * sizes[0], [6] * sizes[1]]
+        rows, _ = examples.concatenate([tf.ragged.constant([each]) for each in segments], length, 1)
+        assert model._row(segments) == rows[0].numpy().tolist()
+
+
+def test_a_label_of_one_half_is_given(model, monkeypatch):
+    monkeypatch.setitem(model.facts, "output", "probabilities")
+    scores = [[0.5, 0.25, *[0.0] * (len(model.facts["labels"]) - 2)]]
+    monkeypatch.setattr(model, "run", lambda ids: np.array(scores))
+    (answer,) = model.predict(["a film"])
+    assert answer["labels"] == model.facts["labels"][:1]
 
 
 def test_tokens_equal_the_library(model, classifier):
