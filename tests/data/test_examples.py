@@ -133,6 +133,17 @@ def test_groups_follow_each_other_in_random_order():
     assert (first != other).any()
 
 
+def test_each_pool_has_an_order_of_its_own():
+    one, two = np.split(LENGTHS[np.stack(grouped(count=58, batch_size=8))].mean(axis=(1, 2)), 2)
+    assert (np.argsort(one) != np.argsort(two)).any()
+
+
+def test_what_is_in_a_pool_is_drawn_by_the_seed():
+    """Of 700 examples, 30 groups of 3."""
+    one, other = (np.stack(grouped(count=30, batch_size=1, seed=seed)) for seed in (1, 2))
+    assert set(one.flat) != set(other.flat)
+
+
 def test_workers_share_the_groups():
     alone = grouped(count=12)
     workers = [grouped(batch_size=4, count=12, shard=Shard(2, index)) for index in range(2)]
@@ -184,3 +195,26 @@ def test_a_restored_iterator_goes_on_with_the_same_groups(tmp_path):
     tf.train.Checkpoint(iterator=again).read(path).assert_consumed()
     for _ in range(12):
         np.testing.assert_array_equal(next(again)["token_ids"], next(iterator)["token_ids"])
+
+
+def test_some_of_the_examples_keep_all_that_is_theirs():
+    number = np.arange(4)
+    fields = {
+        "labels": number,
+        "soft_labels": np.stack([number, 1 - number], 1).astype("float32"),
+        "weights": number.astype("float32"),
+        "groups": number.astype("uint64"),
+        "places": number + 10,
+    }
+    found = examples.Examples((tf.ragged.constant([[i] for i in range(4)]),), (8,), **fields)
+    few = found.take(np.array([3, 1]))
+    for name, values in fields.items():
+        np.testing.assert_array_equal(getattr(few, name), values[[3, 1]])
+
+
+def test_what_fills_up_an_evaluation_has_no_weight():
+    rows = tf.ragged.constant([[5], [6], [7]], dtype=tf.int32)
+    weights = np.array([2, 3, 4], "float32")
+    found = examples.Examples((rows,), (8,), labels=np.arange(3), weights=weights)
+    batches = examples.labelled_batches(found, 2, training=False).as_numpy_iterator()
+    assert [batch["weight"].tolist() for batch in batches] == [[2, 3], [4, 0]]

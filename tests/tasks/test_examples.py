@@ -271,6 +271,7 @@ def test_wrong_arguments(pairs, tokenizer):
     too_short = r"`data.input_length` must be at least 4 for a row of text_a, text_b\. Received: .*=3"
     with pytest.raises(ValueError, match=too_short):
         classification(pairs, tokenizer, text_fields=("text_a", "text_b"), sequence_length=3)
+    assert classification(pairs, tokenizer, 8, 4, 3, ("text_a", "text_b"))
     with pytest.raises(ValueError, match="`pack` must be False in evaluation"):
         text_to_text(pairs, tokenizer, pack=True)
     with pytest.raises(ValueError, match="A label must have `num_classes`, `names` or `threshold`"):
