@@ -94,7 +94,7 @@ def repeated_lines(document):
 
 def repeated_paragraphs(document):
     """Returns whether too many paragraphs repeat earlier ones."""
-    return len(document.paragraphs) > 1 and _repeats(document.paragraphs)
+    return _repeats(document.paragraphs)
 
 
 def top_ngram(document):

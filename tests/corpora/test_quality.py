@@ -78,6 +78,22 @@ def test_rules_may_be_left_out_and_lengths_set():
     assert quality.broken("the end of it", []) is None
 
 
+@pytest.mark.parametrize(
+    ("rule", "bad", "good"),
+    [
+        ("word_length", "it is of no use", "the end was near"),
+        ("symbols", SOUND + " ..." * 9, SOUND + " ..." * 8),
+        # By the number of lines alone, and by their characters alone.
+        ("repeated_lines", lines(10, lambda n: "ab" if n < 5 else prose(n, 10)), "ab"),
+        ("repeated_lines", lines(10, lambda n: prose(0, 40) if n < 2 else prose(n, 3)), prose(0, 40)),
+        ("top_ngram", "the river and the river", "the river and the hill"),  # once is no repetition
+    ],
+)
+def test_each_way_to_break_a_rule(rule, bad, good):
+    assert quality.broken(bad, [rule]) == rule
+    assert quality.broken(good, [rule]) is None
+
+
 def test_texts_without_any_word():
     for text in ("", "\n\n", "#", "\u2026"):
         assert quality.broken(text) == "num_words"
