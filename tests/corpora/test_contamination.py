@@ -31,6 +31,12 @@ def test_thirteen_words_of_a_long_text_are_enough_and_twelve_are_not():
     assert not is_found(" ".join(WORDS[60:66] + WORDS[67:74]))  # 13 words in a row, not here and there
 
 
+def test_of_texts_of_several_lengths_each_is_found():
+    found = TestTexts([prose(8, 8), prose(9, 10), " ".join(WORDS[50:62])])
+    assert found.are_in(hashes(WORDS))
+    assert not found.are_in(hashes(WORDS[:50] + WORDS[62:]))
+
+
 def test_it_finds_what_a_plain_search_finds():
     rng = random.Random(0)
     vocabulary = ["the", "river", "of", "stone"]
@@ -66,6 +72,7 @@ def test_texts_of_a_test_set(tmp_path):
     source = Source(f"jsonl:{corpus.write_jsonl(tmp_path / 'a.jsonl', rows)}")
     assert texts_of(source) == ["Who?", "she", "he", "Where?"]
     assert texts_of(source, ["question"]) == ["Who?", "Where?"]
+    assert texts_of(source, ["answers"]) == ["she", "he"]  # which the second record lacks
     with pytest.raises(SourceError, match=r"a.jsonl, split train: no field 'text' \(available: 'question'"):
         texts_of(source, ["text"])
     with pytest.raises(SourceError, match="a test set must consist of files, such as"):

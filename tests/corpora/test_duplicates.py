@@ -92,6 +92,13 @@ def test_similarity_decides():
     assert duplicates.repeated(b"\x00", members, similar) == [(1, "near_duplicate")]
 
 
+def test_eighty_minima_of_a_hundred_are_enough():
+    ones = np.ones(100, np.uint16)
+    for count, found in ((79, []), (80, [(1, "near_duplicate")])):
+        other = np.where(np.arange(100) < count, ones, 2).astype(np.uint16)
+        assert duplicates.repeated(b"\x00", [(0, ones.tobytes()), (1, other.tobytes())]) == found
+
+
 def test_short_texts_are_duplicates_of_the_same_words_alone():
     assert removed(["the old river", "The old river!", "the old rivers", "", "..."]) == {
         1: "duplicate",
