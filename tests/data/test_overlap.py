@@ -31,6 +31,22 @@ def test_equal_texts_whatever_their_case_and_signs(tokenizer):
     assert found(tokenizer, texts, others) == [True, True, False, False, False]
 
 
+def test_the_order_of_letters_counts(tokenizer):
+    assert found(tokenizer, ["the river old", "tne"], ["the old river", "net"]) == [False, False]
+
+
+def test_half_of_a_text_is_not_nearly_all(tokenizer):
+    halves = [" ".join(long_text(seed).split()[:40]) for seed in range(60)]
+    texts, others = (
+        [f"{a} {b}" for a, b in zip(halves[:20], each, strict=True)] for each in (halves[20:40], halves[40:])
+    )
+    assert sum(found(tokenizer, texts, others)) == 0
+
+
+def test_what_is_mostly_unknown_is_not_compared(tokenizer):
+    assert found(tokenizer, ["the 中 river"], ["the 文 river"]) == [False]
+
+
 def test_almost_equal_texts(tokenizer):
     texts = [long_text(seed) for seed in range(20)]
     changed = [text.replace(text.split()[40], "the", 1) for text in texts]
