@@ -1,6 +1,7 @@
 """`convnlp.prediction.asking`."""
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from convnlp.prediction import asking
@@ -35,3 +36,8 @@ def test_texts_of_as_many_tokens_share_a_batch():
     found = asking.in_batches(function, ["text"], [(text,) for text in texts], 2, lengths_of)
     assert [each["text"] for each in found] == texts
     assert asked == [[0, 1], [2, 2], [6, 7]]
+
+
+def test_a_model_that_answers_fewer_is_refused():
+    with pytest.raises(ValueError, match=r"output 'a' must have one entry per .*: shape \[1\] of 2 examples"):
+        asking.in_batches(lambda text: {"a": text[:1]}, ["text"], [(b"one",), (b"two",)], 2)

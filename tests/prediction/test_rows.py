@@ -64,6 +64,11 @@ def test_tabs_between_cells(tmp_path):
     assert [dict(record) for record, _ in read] == [found[0], {**found[1], "label": ""}]
 
 
+def test_half_of_a_surrogate_pair_can_be_told_in_a_cell(tmp_path):
+    write(tmp_path / "out.csv", "csv", [{"text": "a\ud83d"}])
+    assert (tmp_path / "out.csv").read_text() == "text\na\\ud83d\n"
+
+
 def test_columns_keep_the_order_of_the_first_record(tmp_path):
     write(tmp_path / "out.csv", "csv", [{"a": 1, "b": 2}, {"b": 3, "a": 4}])
     assert (tmp_path / "out.csv").read_text() == "a,b\n1,2\n4,3\n"
@@ -102,6 +107,8 @@ def test_a_file_is_there_whole_or_as_before(tmp_path):
     path.write_text("of before")
     with pytest.raises(ValueError, match=r"must be jsonl for records of different fields.*a, b after a"):
         write(path, "csv", [{"a": 1}, {"a": 1, "b": 2}])
+    with pytest.raises(ValueError, match=r"must be jsonl for records of different fields.*b after a"):
+        write(path, "csv", [{"a": 1}, {"b": 2}])
     assert path.read_text() == "of before"
     assert list(tmp_path.iterdir()) == [path]
 
