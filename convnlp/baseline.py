@@ -49,7 +49,8 @@ def classifier():
         from sklearn.pipeline import make_pipeline
     except ImportError as error:
         raise ValueError("convnlp.baseline needs scikit-learn: pip install scikit-learn") from error
-    words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=r"\S+")
+    # Marks are words of their own: split at white space alone, `good.` would be another word than `good`.
+    words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=r"\w+|[^\w\s]")
     return make_pipeline(words, LogisticRegression(C=_C.value, max_iter=1000))
 
 

@@ -10,12 +10,14 @@ from sklearn.preprocessing import FunctionTransformer
 from benchmarks.scoring import minilm
 
 FOLDS = 3
-_WORDS = r"\S+"
-_LOGISTIC_REGRESSION = LogisticRegression(max_iter=300), {"C": [1.0, 3.0, 10.0, 30.0]}
+# Split at white space alone, `good.` would be another word than `good`: 3 points less on Jigsaw.
+_WORDS = r"\w+|[^\w\s]"
+# So wide that hardly any set chooses the first or the last of them.
+_LOGISTIC_REGRESSION = LogisticRegression(max_iter=300), {"C": [0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0]}
 
 
 def tfidf():
-    """Returns TF-IDF of words and word pairs, with logistic regression and the penalties to choose from."""
+    """Returns TF-IDF of words, marks and pairs of them, with logistic regression and penalties to choose."""
     words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=_WORDS)
     return words, *_LOGISTIC_REGRESSION
 
@@ -23,11 +25,11 @@ def tfidf():
 def hashed():
     """Returns hashed words, pairs and pieces of 3 to 5 letters, with gradient descent: like fastText."""
     words = HashingVectorizer(
-        n_features=2**18, ngram_range=(1, 2), token_pattern=_WORDS, alternate_sign=False
+        n_features=2**18, ngram_range=(1, 2), token_pattern=r"\S+", alternate_sign=False
     )
     pieces = HashingVectorizer(n_features=2**18, ngram_range=(3, 5), analyzer="char_wb", alternate_sign=False)
     features = make_pipeline(make_union(words, pieces), TfidfTransformer(sublinear_tf=True))
-    return features, SGDClassifier("log_loss", random_state=0), {"alpha": [1e-6, 3e-6, 1e-5, 3e-5]}
+    return features, SGDClassifier("log_loss", random_state=0), {"alpha": [1e-6, 3e-6, 1e-5, 3e-5, 1e-4, 3e-4]}
 
 
 def sentence_embeddings(directory):

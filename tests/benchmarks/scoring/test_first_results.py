@@ -23,7 +23,7 @@ def test_a_peer_learns_what_words_tell(name):
     labels = [0, 1] * 20
     texts = [f"{WORDS[label]} number {i}" for i, label in enumerate(labels)]
     answers, penalty = peers.predictions(
-        peers.PEERS[name](), texts, labels, ["so bright and warm", "rain and dull"]
+        peers.PEERS[name](), texts, labels, ["so bright, and warm!", "rain, and dull!"]
     )
     assert answers == [1, 0]
     (chosen,) = penalty.values()
