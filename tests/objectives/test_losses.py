@@ -29,6 +29,12 @@ def test_masked_lm_predicts_the_masked_positions_with_the_tied_embedding():
     np.testing.assert_allclose(result["loss_sum"] / result["weight"], expected / 8, rtol=1e-5)
 
 
+def test_the_seed_drives_dropout():
+    loss_fn = loss_of(backbone(dropout=0.5), "masked_lm")
+    one, same, other = (float(loss_fn(batch(), tf.constant([1, n]))["loss_sum"]) for n in (1, 1, 2))
+    assert one == same != other
+
+
 def test_both_objectives_are_summed_by_their_means():
     model, data = backbone(), batch()
     both = pretraining_loss(model, build_objectives(BOTH, 8, {"masked_lm": {"weight": 0.5}}))(
