@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from convnlp.training import metrics
 from convnlp.training.metrics import Metrics
 
 NAMES = ("loss", "accuracy", "gradient_norm", "learning_rate", "masked_lm/loss", "tokens")
@@ -56,3 +57,8 @@ def test_tensorboard_has_what_metrics_jsonl_has(tmp_path):
     ]
     assert len(found) == 3
     assert found == expected
+
+
+def test_the_lines_of_a_step_stay_with_it():
+    content = b'{"step": 1}\n{"step": 2}\nno JSON\n{"step": 3}\n{"st'
+    assert metrics._lines_until(2, content) == b'{"step": 1}\n{"step": 2}\nno JSON\n{"st\n'
