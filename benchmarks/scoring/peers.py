@@ -29,7 +29,11 @@ def hashed():
     )
     pieces = HashingVectorizer(n_features=2**18, ngram_range=(3, 5), analyzer="char_wb", alternate_sign=False)
     features = make_pipeline(make_union(words, pieces), TfidfTransformer(sublinear_tf=True))
-    return features, SGDClassifier("log_loss", random_state=0), {"alpha": [1e-6, 3e-6, 1e-5, 3e-5, 1e-4, 3e-4]}
+    return (
+        features,
+        SGDClassifier("log_loss", random_state=0),
+        {"alpha": [1e-6, 3e-6, 1e-5, 3e-5, 1e-4, 3e-4]},
+    )
 
 
 def sentence_embeddings(directory):
