@@ -71,7 +71,7 @@ def _spread(segment_ids, gap):
         int32 tensor [B*T,1], the new place of each position in the flattened rows, and their new length S.
     """
     batch, time, number = length(segment_ids, 0), length(segment_ids), segment_numbers(segment_ids)
-    spread_length = time + gap * tf.reduce_max(number)
+    spread_length = time + gap * tf.maximum(tf.reduce_max(number), 0)  # of no rows, the maximum is -2^31
     places = tf.range(time) + gap * number + spread_length * tf.expand_dims(tf.range(batch), 1)  # [B,T]
     return tf.reshape(places, [-1, 1]), spread_length
 

@@ -5,6 +5,7 @@ mask that selects does not.
 """
 
 import functools
+import itertools
 
 import numpy as np
 import tensorflow as tf
@@ -180,14 +181,18 @@ def rows_of_pads_stay_finite(case):
 
 
 def an_empty_batch_passes(case):
-    """A batch without rows gives outputs and gradients without rows."""
-    x, mask = tf.zeros([0, TIME, DIM]), tf.zeros([0, TIME], tf.bool)
-    for form in ("fast", "plain") if case.typical else ("plain",):
+    """A batch without rows, packed or not, gives outputs and gradients without rows."""
+    x = tf.zeros([0, TIME, DIM])
+    masks = [{"padding_mask": tf.zeros([0, TIME], tf.bool)}]
+    if case.facts.supports_packing:
+        masks.append({"segment_ids": tf.zeros([0, TIME], tf.int32)})
+    forms = ("fast", "plain") if case.typical else ("plain",)
+    for form, mask in itertools.product(forms, masks):
         mixer = case.build()
         weights = [weight.value for weight in mixer.trainable_weights]
         with kernels.implementation(form), tf.GradientTape() as tape:
             tape.watch(x)
-            y = mixer(x, padding_mask=mask, training=True)
+            y = mixer(x, **mask, training=True)
         gradients = tape.gradient(y, [x, *weights])
         require(y.shape == x.shape, f"{y.shape} must be {x.shape}")
         for gradient in map(tf.convert_to_tensor, gradients):

@@ -143,7 +143,7 @@ class LatentAttention(TokenMixer):
         found_in, seen_by = masks.visible_keys(x, causal=False), None  # [B or 1,1,T] or None
         if masks.segment_ids is not None:
             text = segment_numbers(masks.segment_ids)  # [B,T]
-            num_texts = tf.reduce_max(text) + 1  # G
+            num_texts = tf.maximum(tf.reduce_max(text), 0) + 1  # G; of no rows, the maximum is -2^31
             latent_text = tf.repeat(tf.range(num_texts), self.num_latents)  # [G*M]
             own = tf.expand_dims(latent_text, 1) == tf.expand_dims(text, 1)  # [B,G*M,T]
             seen_by = tf.expand_dims(tf.transpose(own, [0, 2, 1]), 1)  # [B,1,T,G*M]
