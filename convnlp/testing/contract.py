@@ -13,6 +13,7 @@ from convnlp.testing.requirements import require
 
 # The same float32 sums in another order or in blocks of another size.
 REORDERED = 1e-5
+COSTS = {"parameters", "multiply_adds", "state_elements"}
 
 
 def config_and_weights_make_an_equal_mixer(case):
@@ -35,6 +36,11 @@ def methods_keep_their_checks(case):
 
 def shape_type_and_parameter_count(case):
     """The output is [B,T,D] in the compute dtype, and there are as many parameters as `cost` says."""
+    cost = case.build().cost(TIME)
+    require(set(cost) == COSTS, f"cost() must give {sorted(COSTS)}; it gives {sorted(cost)}")
+    require(
+        all(isinstance(value, int) and value >= 0 for value in cost.values()), f"{cost} must be ints >= 0"
+    )
     for dtype in ("float32", "mixed_bfloat16"):
         mixer = case.build(dtype)
         y = mixer(random_rows())
@@ -44,6 +50,30 @@ def shape_type_and_parameter_count(case):
         require(counted == stated, f"{counted} parameters, and cost() says {stated}")
         shape = mixer.compute_output_spec(keras.KerasTensor((None, None, DIM))).shape
         require(shape == (None, None, DIM), f"{shape} must be {(None, None, DIM)}")
+
+
+def sizes_need_not_be_known(case):
+    """A graph that knows neither B nor T gives the same outputs, as models are traced."""
+    mixer, x = case.build(), random_rows()
+    tokens = tf.sequence_mask([TIME - 3, TIME], TIME)
+    specs = [tf.TensorSpec([None, None, DIM]), tf.TensorSpec([None, None], tf.bool)]
+    with kernels.implementation("plain"):
+        traced = tf.function(lambda x, mask: mixer(x, padding_mask=mask), specs, autograph=False)
+        np.testing.assert_allclose(
+            traced(x, tokens)[tokens], mixer(x, padding_mask=tokens)[tokens], atol=REORDERED
+        )
+
+
+def rows_do_not_see_each_other(case):
+    """A row gives the same alone and in a batch; in training, no gradient passes between rows."""
+    mixer, x = case.build(), random_rows()
+    with kernels.implementation("plain"):
+        alone = tf.concat([mixer(x[:1]), mixer(x[1:])], 0)
+        np.testing.assert_allclose(mixer(x), alone, atol=REORDERED)
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = mixer(x, training=True)[:1]
+    require(not np.any(tape.gradient(y, x)[1:]), "in training, outputs of a row depend on another row")
 
 
 def pads_never_change_valid_outputs(case):
@@ -139,6 +169,27 @@ def step_equals_call(case):
             atol=REORDERED,
             err_msg=f"steps of {chunk}",
         )
+
+
+def states_can_be_gathered_as_beams(case):
+    """The batch is on axis 0 of each tensor of a state, and steps keep the types, as beam search needs it."""
+    x, beams, done = random_rows(), [1, 0, 1], 3
+    for dtype in ("float32", "mixed_bfloat16"):
+        mixer = case.build(dtype)
+        state = mixer.init_state(BATCH, TIME)
+        types = {key: value.dtype for key, value in state.items()}
+        y, state = mixer.step(x[:, :done], state, 0)
+        require(y.dtype == mixer.compute_dtype, f"a step must give {mixer.compute_dtype}, not {y.dtype}")
+        after = {key: value.dtype for key, value in state.items()}
+        require(after == types, f"a step must keep the types of its state: {after} != {types}")
+    mixer = case.build()
+    _, state = mixer.step(x[:, :done], mixer.init_state(BATCH, TIME), 0)
+    for key, value in state.items():
+        good = value.shape.rank > 0 and value.shape[0] == BATCH
+        require(good, f"{key} must have the batch on axis 0; its shape is {value.shape}")
+    chosen = tf.gather(x, beams)
+    y, _ = mixer.step(chosen[:, done:], {key: tf.gather(value, beams) for key, value in state.items()}, done)
+    np.testing.assert_allclose(y, mixer(chosen)[:, done:], atol=REORDERED)
 
 
 def step_keeps_its_shapes_in_a_graph_loop(case):

@@ -67,7 +67,8 @@ def nothing_at_pads_matters(case):
     tokens = np.arange(TIME) < np.array([[TIME - 3], [TIME]])
     masks = [{"padding_mask": tokens}]
     if case.facts.supports_packing:
-        masks.append({"segment_ids": np.where(tokens, [1, 1, 2, 2, 2, 3, 3], 0).astype("int32")})
+        texts = np.tile(np.array([1, 1, 2, 2, 2, 3, 3], "int32"), [BATCH, 1])
+        masks += [{"segment_ids": texts * tokens}, {**masks[0], "segment_ids": texts}]
     if case.facts.supports_prefix and not case.causal:
         masks.append({**masks[0], "prefix_mask": tokens & (np.arange(TIME) < 3)})
     if case.facts.supports_right_to_left and not case.causal:

@@ -45,6 +45,20 @@ def values_with_a_prefix_are_the_oracles(case):
         np.testing.assert_allclose(y[row][tokens[row]], expected[tokens[row]], atol=TOLERANCE)
 
 
+def pads_in_front_of_a_prefix_do_not_matter(case):
+    """A model without an encoder moves the source's pads to the front of the row."""
+    mixer, x, rest = case.build(), random_rows().numpy(), [[0, 0], [4, 0]]
+    prefix = np.arange(TIME) < np.array([[3], [5]])
+    padded = np.pad(x, [*rest, [0, 0]], constant_values=1e3)
+    masks = {
+        "padding_mask": tf.constant(np.pad(np.ones([BATCH, TIME], bool), rest)),
+        "prefix_mask": tf.constant(np.pad(prefix, rest)),
+    }
+    with kernels.implementation("plain"):
+        expected = mixer(x, prefix_mask=tf.constant(prefix))
+        np.testing.assert_allclose(mixer(padded, **masks)[:, 4:], expected, atol=REORDERED)
+
+
 def packed_prefixes_equal_separate(case):
     """Each text of a row has a prefix of its own, whatever follows."""
     mixer, x = case.build(), random_rows(batch=1, time=12).numpy()

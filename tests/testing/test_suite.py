@@ -93,6 +93,37 @@ def look_at_large_inputs_behind(self, x, masks, training):
     return look_at_large_inputs(self, x, masks, training)
 
 
+def mix_pads_of_packed_rows(self, x, masks, training):
+    if masks.segment_ids is not None:
+        masks = masks._replace(padding_mask=masks.segment_ids > 0)
+    return LightweightConv.mix(self, x, masks, training)
+
+
+def take_pads_to_be_last(self, x, masks, training):
+    if masks.padding_mask is not None:
+        count = tf.reduce_sum(tf.cast(masks.padding_mask, tf.int32), 1)
+        masks = masks._replace(padding_mask=tf.sequence_mask(count, tf.shape(x)[1]))
+    return LightweightConv.mix(self, x, masks, training)
+
+
+def need_the_length(self, x, masks, training):
+    return LightweightConv.mix(self, x, masks, training) / (x.shape[1] or 1)
+
+
+def centre_the_batch(self, x, masks, training):
+    y = LightweightConv.mix(self, x, masks, training)
+    return y - tf.reduce_mean(y, [0, 1]) if training else y
+
+
+def count_the_steps(self, batch_size, max_length):
+    return {**LightweightConv.empty_state(self, batch_size, max_length), "count": tf.constant(0)}
+
+
+def take_a_step(self, x_chunk, state, index):
+    y, after = LightweightConv.advance(self, x_chunk, state, index)
+    return y, {**after, "count": state["count"] + 1}
+
+
 def add_a_row_to_none(self, x, masks, training):
     return tf.pad(x, [[0, int(x.shape[0] == 0)], [0, 0], [0, 0]])
 
@@ -105,11 +136,14 @@ DEFECTS = {
     "shape_type_and_parameter_count": {
         "cost": lambda self, length: {**LightweightConv.cost(self, length), "parameters": 7}
     },
+    "sizes_need_not_be_known": {"mix": need_the_length},
+    "rows_do_not_see_each_other": {"mix": centre_the_batch},
     "pads_never_change_valid_outputs": {"mix": mix_without_pads},
     "pads_are_zeros_to_the_tokens": {"mix": divide_by_tokens},
     "a_row_of_pads_is_finite": {"mix": divide_by_tokens},
     "causality_and_receptive_field_by_gradient": {"mix": mix_both_sides},
     "step_equals_call": {"advance": forget_the_state},
+    "states_can_be_gathered_as_beams": {"empty_state": count_the_steps, "advance": take_a_step},
     "step_keeps_its_shapes_in_a_graph_loop": {"advance": growing_state},
     "packed_equals_separate": {"mix": mix_whole_rows},
     "bfloat16_is_near_float32": {"mix": round_twice},
@@ -133,6 +167,7 @@ DEFECTS = {
     "values_with_pads_and_segments_are_the_oracles": {"mix": mix_without_pads},
     "targets_see_the_past_and_the_prefix_sees_itself": {"mix": mix_without_prefix},
     "values_with_a_prefix_are_the_oracles": {"mix": mix_without_prefix},
+    "pads_in_front_of_a_prefix_do_not_matter": {"mix": take_pads_to_be_last},
     "packed_prefixes_equal_separate": {"mix": mix_prefixes_of_whole_rows},
     "right_to_left_sees_what_follows": {"mix": mix_without_direction},
     "values_from_right_to_left_are_the_oracles": {"mix": mix_without_direction},
@@ -165,6 +200,20 @@ def test_a_check_passes_without_its_defect_and_fails_with_it(name, own_mixers):
     # TensorFlow itself refuses a state that grows in a loop.
     expected = ValueError if name == "step_keeps_its_shapes_in_a_graph_loop" else AssertionError
     assert set(errors(DEFECTS[name], name)) in ({expected}, {expected, None})
+
+
+@pytest.mark.parametrize(
+    ("name", "members"),
+    [
+        ("nothing_at_pads_matters", {"mix": mix_pads_of_packed_rows}),
+        (
+            "shape_type_and_parameter_count",
+            {"cost": lambda self, length: {**LightweightConv.cost(self, length), "multiply_adds": -1}},
+        ),
+    ],
+)
+def test_a_check_also_fails_with_another_defect(name, members, own_mixers):
+    assert set(errors(members, name)) == {AssertionError}
 
 
 def test_check_mixer_names_the_check_and_the_case(own_mixers):
