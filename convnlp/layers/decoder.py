@@ -78,7 +78,7 @@ class DecoderLayer(EncoderLayer):
     def step(self, x, state, index, allowed=None):
         """Runs the layer on a chunk of positions from `index` on: x [B,C,D] -> ([B,C,D], state)."""
         mixing_state, memory = unnest("mixing", state), unnest("cross", state)
-        x, y = self.mixing_residual.enter(x)
+        x, y = self.mixing_residual.enter(ops.cast(x, self.compute_dtype))  # as Keras does before `call`
         y, mixing_state = self.mixing.step(y, mixing_state, index)
         x = self._attend_and_feed(self.mixing_residual.leave(x, y), memory, allowed, training=False)
         return x, {**state, **nest("mixing", mixing_state)}

@@ -181,6 +181,17 @@ def test_steps_and_parameters_of_every_form(form):
     np.testing.assert_allclose(np.concatenate(steps, 1), whole, atol=1e-5)
 
 
+def test_steps_take_inputs_of_any_float_type():
+    """As `call` does."""
+    mixer = {"name": "lightweight_conv", "hidden_dim": 8, "num_heads": 2, "causal": True}
+    decoder = Decoder([mixer], intermediate_dim=16, num_heads=2, dtype="mixed_bfloat16")
+    x, memory = random(2, 3, 8), random(2, 4, 8, seed=1)
+    whole = decoder(x, memory)
+    y, _ = decoder.step(x, decoder.init_state(memory, 3), 0)
+    assert y.dtype == whole.dtype == "bfloat16"
+    np.testing.assert_allclose(tf.cast(y, tf.float32), tf.cast(whole, tf.float32), atol=0.05)
+
+
 @pytest.mark.parametrize(
     "make",
     [
