@@ -97,9 +97,12 @@ class TokenMixer(keras.layers.Layer):
 
         Args:
             x: float tensor [B,T,D].
-            padding_mask: bool tensor [B,T], True = token. Defaults to no pads.
-            segment_ids: int32 tensor [B,T], 0 = pad: only positions of equal ids see each other. Defaults to
-                one segment per row.
+            padding_mask: bool tensor [B,T], True = token. Pads come last, since some mixers count positions
+                from the start of the row; mixers with `supports_prefix` also take them in front of the text.
+                Defaults to no pads.
+            segment_ids: int32 tensor [B,T], 0 = pad: only positions of equal ids see each other. A text is
+                one run of equal ids, and no other text of its row has its id. Defaults to one segment per
+                row.
             training: bool. Whether dropout is active.
             prefix_mask: bool tensor [B,T], True = prefix, which comes first in each text. Defaults to none:
                 every position sees as far as the mixer reaches.
