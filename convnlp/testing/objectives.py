@@ -14,7 +14,7 @@ import tensorflow as tf
 from convnlp import tasks
 from convnlp.models import Seq2SeqBackbone
 from convnlp.objectives import OBJECTIVES, Seeds, build_objectives, pretraining_loss
-from convnlp.testing.learning import require_falling
+from convnlp.testing.learning import require_falling, require_seeded_dropout
 from convnlp.testing.requirements import require, require_variants
 
 VOCABULARY_SIZE = 60  # pads, end, unknown, text from 3, ten sentinels
@@ -79,10 +79,10 @@ class ObjectiveCase:
         return "-".join([self.name, *(f"{name}={value}" for name, value in self.options)])
 
 
-def model_of(kind, seed=0):
-    """Returns a tiny backbone of `BACKBONES`, without dropout."""
+def model_of(kind, seed=0, dropout=0.0):
+    """Returns a tiny backbone of `BACKBONES`."""
     keras.utils.set_random_seed(seed)
-    size = {"num_heads": 2, "hidden_dim": 16, "intermediate_dim": 32, "kernel_size": 3, "dropout": 0.0}
+    size = {"num_heads": 2, "hidden_dim": 16, "intermediate_dim": 32, "kernel_size": 3, "dropout": dropout}
     layers = {"num_layers": 1, "num_decoder_layers": 1, "mixer": "lightweight_conv"}
     return Seq2SeqBackbone(VOCABULARY_SIZE, **{**size, **layers, **BACKBONES[kind]}, max_sequence_length=64)
 
@@ -161,9 +161,10 @@ def loss_is_the_sum_over_examples(case):
 
 
 def a_new_model_knows_nothing(case):
-    """A new model's loss is about that of a guess among all tokens, ln V nats: targets do not leak.
+    """A new model's loss is about that of a guess among all tokens, ln V nats.
 
-    The tolerance is a fifth, because the logits of a new model are not quite equal.
+    If a target stands where it is to be predicted, the loss is lower: a new model passes on its inputs. The
+    tolerance is a fifth, because the logits of a new model are not quite equal.
     """
     scores = [case.loss(untrained(case.backbone, n))(case.examples(n, n, n)) for n in range(4)]
     mean = np.mean([score[case.name][0] / score[case.name][1] for score in scores])
@@ -176,6 +177,12 @@ def loss_falls(case):
     model, batch = model_of(case.backbone), case.examples()
     loss = case.loss(model)
     require_falling(model, lambda: loss(batch, training=True))
+
+
+def dropout_follows_the_seed(case):
+    """Dropout is active in training alone, and the same for the same seed, so that a resumed run repeats."""
+    model = model_of(case.backbone, dropout=0.5)
+    require_seeded_dropout(pretraining_loss(model, [case.build()]), case.examples())
 
 
 def every_backbone_is_trained_or_refused(case):
@@ -244,6 +251,7 @@ OBJECTIVE_SUITE = (
     loss_is_the_sum_over_examples,
     a_new_model_knows_nothing,
     loss_falls,
+    dropout_follows_the_seed,
     every_backbone_is_trained_or_refused,
     lengths_and_shares_are_what_is_trained,
     tensors_have_names_of_their_own,

@@ -16,7 +16,7 @@ from convnlp.configs import common
 from convnlp.data import Source
 from convnlp.models import Seq2SeqBackbone
 from convnlp.prediction import asking, rows
-from convnlp.testing.learning import require_falling
+from convnlp.testing.learning import require_falling, require_seeded_dropout
 from convnlp.testing.requirements import ROUNDING, require, require_takes
 from convnlp.testing.task_facts import TASK_FACTS
 
@@ -71,13 +71,14 @@ class TaskCase:
         """All records, read for evaluation."""
         return self.task.read(self.source)
 
-    def model(self, seed=0):
-        """Returns a tiny model of the task, without dropout."""
+    def model(self, seed=0, dropout=0.0):
+        """Returns a tiny model of the task."""
         keras.utils.set_random_seed(seed)
         size = {"num_layers": 1, "num_heads": 2, "hidden_dim": 16, "intermediate_dim": 32}
         layers = {"num_decoder_layers": int(self.task.decoder_length > 0), "mixer": "lightweight_conv"}
         vocabulary = self.tokenizer.vocabulary_size()
-        backbone = Seq2SeqBackbone(vocabulary, **size, **layers, dropout=0.0, max_sequence_length=4 * LENGTH)
+        size |= {"dropout": dropout, "max_sequence_length": 4 * LENGTH}
+        backbone = Seq2SeqBackbone(vocabulary, **size, **layers)
         return self.task.model(backbone)
 
     @functools.cached_property
@@ -146,6 +147,13 @@ def loss_falls(case):
     batch = next(iter(task.batches(task.read(case.source, training=True), 4, training=True)))
     loss = task.loss(model)
     require_falling(model, lambda: loss(batch, tf.constant([0, 0]), training=True))
+
+
+def dropout_follows_the_seed(case):
+    """Dropout is active in training alone, and the same for the same seed, so that a resumed run repeats."""
+    task = case.task
+    batch = next(iter(task.batches(task.read(case.source, training=True), 4, training=True)))
+    require_seeded_dropout(task.loss(case.model(dropout=0.5)), batch)
 
 
 def scores_are_the_known_ones(case):
@@ -263,6 +271,7 @@ TASK_SUITE = (
     every_example_counts_once,
     the_best_step_can_be_told,
     loss_falls,
+    dropout_follows_the_seed,
     scores_are_the_known_ones,
     outputs_score_as_their_model,
     a_saved_model_is_known_and_scores_the_same,

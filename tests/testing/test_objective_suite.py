@@ -46,14 +46,22 @@ def mean_of_the_batch(self, backbone, batch, training):
     return total / weight, weight, further
 
 
-def leaked(self, backbone, batch, training):
-    total, weight, further = MaskedLanguageModeling.loss(self, backbone, batch, training)
-    return 0.3 * total, weight, further
+def hide_nothing(self, tokens, seeds, tokenizer):
+    batch = MaskedLanguageModeling.examples(self, tokens, seeds, tokenizer)
+    return {**batch, "masked_token_ids": tokens}
 
 
 def no_gradient(self, backbone, batch, training):
     total, weight, further = MaskedLanguageModeling.loss(self, backbone, batch, training)
     return tf.stop_gradient(total) + 0 * total, weight, further
+
+
+def always_training(self, backbone, batch, training):
+    return MaskedLanguageModeling.loss(self, backbone, batch, True)
+
+
+def never_training(self, backbone, batch, training):
+    return MaskedLanguageModeling.loss(self, backbone, batch, False)
 
 
 def names_of_another(self, tokens, seeds, tokenizer):
@@ -72,8 +80,12 @@ DEFECTS = {
     "examples_follow_the_seeds": [(MaskedLanguageModeling, {"examples": one_place_for_ever})],
     "all_workers_have_equally_many_targets": [(PrefixLanguageModeling, {"examples": a_prefix_of_its_own})],
     "loss_is_the_sum_over_examples": [(MaskedLanguageModeling, {"loss": mean_of_the_batch})],
-    "a_new_model_knows_nothing": [(MaskedLanguageModeling, {"loss": leaked})],
+    "a_new_model_knows_nothing": [(MaskedLanguageModeling, {"examples": hide_nothing})],
     "loss_falls": [(MaskedLanguageModeling, {"loss": no_gradient})],
+    "dropout_follows_the_seed": [
+        (MaskedLanguageModeling, {"loss": always_training}),
+        (MaskedLanguageModeling, {"loss": never_training}),
+    ],
     "every_backbone_is_trained_or_refused": [
         (MaskedLanguageModeling, {"check": lambda self, backbone: None})
     ],

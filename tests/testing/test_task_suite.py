@@ -99,6 +99,21 @@ def no_gradient(values, batch):
     return tf.stop_gradient(values["loss_sum"]) + 0 * values["loss_sum"]
 
 
+def always_training(self, model):
+    sound = Sound.loss(self, model)
+    return lambda batch, seed, training=True: sound(batch, seed, True)
+
+
+def never_training(self, model):
+    sound = Sound.loss(self, model)
+    return lambda batch, seed, training=True: sound(batch, seed, False)
+
+
+def without_the_seed(self, model):
+    sound = Sound.loss(self, model)
+    return lambda batch, seed, training=True: sound(batch, tf.random.uniform([2], 0, 99, tf.int32), training)
+
+
 def scored(**changes):
     """Scores that differ from the sound ones in these values; None takes one away."""
 
@@ -237,6 +252,11 @@ DEFECTS = {
     "every_example_counts_once": [{"loss": changed(weight=rows_count)}],
     "the_best_step_can_be_told": [{"best": ("valid/f1", "max")}, {"best": ("valid/accuracy", "up")}],
     "loss_falls": [{"loss": changed(loss_sum=no_gradient)}],
+    "dropout_follows_the_seed": [
+        {"loss": always_training},
+        {"loss": never_training},
+        {"loss": without_the_seed},
+    ],
     "scores_are_the_known_ones": [
         {"scores": scores_without_outputs},
         {"scores": scored(f1=None)},
@@ -325,7 +345,7 @@ def checks_of(members):
 
 @pytest.fixture(scope="module")
 def model():
-    """One model for all: no defect is in how it is built, and no check but `loss_falls` minds its weights."""
+    """One model for all: no defect is in how it is built, and no check that is given it minds its weights."""
     return checks_of({})[0].case.model()
 
 
@@ -341,7 +361,10 @@ def test_there_is_a_defect_for_every_check():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", DEFECTS)
 def test_a_check_passes_without_its_defect_and_fails_with_it(name, registered, model, monkeypatch):
-    if name != "loss_falls":  # which trains it
+    if name not in (
+        "loss_falls",
+        "dropout_follows_the_seed",
+    ):  # which trains it, which needs one with dropout
         monkeypatch.setattr(TaskCase, "model", lambda case: model)
     run(name, {})
     for members in DEFECTS[name]:
