@@ -8,6 +8,9 @@ import tensorflow as tf
 from convnlp.testing.cases import DIM, TIME, random_rows
 from convnlp.testing.requirements import refused, require
 
+# Float32 sums with weights of another size.
+TOLERANCE = 1e-4
+
 
 def causal_needs_supports_causal(case):
     """`causal=True`."""
@@ -75,3 +78,33 @@ def the_order_of_tokens_matters_if_it_is_known(case):
         f"knows_order is {mixer.knows_order}, and permuting the tokens "
         f"{'only permutes' if is_blind else 'changes'} the outputs",
     )
+
+
+def projections_are_as_declared(case):
+    """On export, constants move into what `entry_projections` and `exit_projections` declare.
+
+    If nothing else reads the inputs, a factor and an offset of theirs can move into the kernels. If nothing
+    else makes the outputs, these have mean 0 with kernels of mean 0.
+    """
+    x, rng = random_rows(), np.random.default_rng(6)
+    factor, offset = rng.uniform(0.5, 2.0, [DIM]).astype("float32"), rng.normal(size=[DIM]).astype("float32")
+    mixer = case.build()
+    expected = mixer(factor * x + offset)
+    declared = mixer.entry_projections
+    for projection in declared:
+        kernel = projection.kernel.numpy()
+        projection.kernel.assign(factor[:, np.newaxis] * kernel)
+        projection.folded_offset = offset @ kernel
+    if declared:
+        message = "something else than `entry_projections` reads the inputs"
+        np.testing.assert_allclose(mixer(x), expected, atol=TOLERANCE, err_msg=message)
+    mixer = case.build()
+    y = mixer(x)
+    declared = mixer.exit_projections
+    for projection in declared:
+        kernel = projection.kernel.numpy()
+        projection.kernel.assign(kernel - kernel.mean(axis=1, keepdims=True))
+    if declared:
+        message = "the outputs are not the sum of those of `exit_projections`"
+        expected = y - np.mean(y, axis=2, keepdims=True)
+        np.testing.assert_allclose(mixer(x), expected, atol=TOLERANCE, err_msg=message)

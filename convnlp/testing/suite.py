@@ -75,6 +75,7 @@ SUITE = {
     facts.segment_ids_need_supports_packing: _once,
     facts.steps_need_supports_step_and_causal: _once,
     facts.needs_max_length_is_an_argument: _once,
+    facts.projections_are_as_declared: _always,
     facts.the_order_of_tokens_matters_if_it_is_known: lambda case: not case.causal,
     values.values_are_the_oracles: _with_oracle,
     values.values_with_pads_and_segments_are_the_oracles: _with_oracle,

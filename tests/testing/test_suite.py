@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from convnlp import testing
 from convnlp.layers import LightweightConv, register_mixer
+from convnlp.layers.projection import projection
 from tests.oracles import convolutions
 
 OPTIONS = {"num_heads": 2, "kernel_size": 3}
@@ -124,6 +125,12 @@ def take_a_step(self, x_chunk, state, index):
     return y, {**after, "count": state["count"] + 1}
 
 
+def declare_a_stranger(self):
+    stranger = projection(self.hidden_dim)
+    stranger.build((None, self.hidden_dim))
+    return (stranger,)
+
+
 def add_a_row_to_none(self, x, masks, training):
     return tf.pad(x, [[0, int(x.shape[0] == 0)], [0, 0], [0, 0]])
 
@@ -155,6 +162,7 @@ DEFECTS = {
     "nothing_before_is_seen_from_right_to_left_however_large": {"mix": look_at_large_inputs_before},
     "rows_of_pads_stay_finite": {"mix": divide_by_tokens},
     "an_empty_batch_passes": {"mix": add_a_row_to_none},
+    "projections_are_as_declared": {"entry_projections": property(declare_a_stranger)},
     "the_order_of_tokens_matters_if_it_is_known": {"knows_order": False},
     "causal_needs_supports_causal": {"causal": property(lambda self: False, lambda self, value: None)},
     "segment_ids_need_supports_packing": {
@@ -206,6 +214,7 @@ def test_a_check_passes_without_its_defect_and_fails_with_it(name, own_mixers):
     ("name", "members"),
     [
         ("nothing_at_pads_matters", {"mix": mix_pads_of_packed_rows}),
+        ("projections_are_as_declared", {"exit_projections": property(declare_a_stranger)}),
         (
             "shape_type_and_parameter_count",
             {"cost": lambda self, length: {**LightweightConv.cost(self, length), "multiply_adds": -1}},
