@@ -92,7 +92,7 @@ def mixer_names(config, side):
         return []
     names = per_layer(given, argument, num_layers, is_decoder)
     if is_decoder:
-        (_require_causal if config["num_layers"] else _require_prefix)(argument, names)
+        (_require_decoder if config["num_layers"] else _require_prefix)(argument, names)
     return names
 
 
@@ -128,13 +128,19 @@ def _mixers(config, side, names, options):
     return [{**shared, **row, **options.get(row["name"], {})} for row in rows]
 
 
-def _require_causal(argument, names):
+def _require_decoder(argument, names):
     for name in names:
         if not MIXERS[name].supports_causal:
             raise ValueError(
                 f"`{argument}` must be causal in a decoder, and {name!r} cannot be. Use it in the encoder, "
                 f"with a causal `decoder_mixer`, or build an encoder alone with `num_decoder_layers=0`. "
                 f"Received: {argument}={name!r}"
+            )
+        if not MIXERS[name].supports_step:
+            raise ValueError(
+                f"`{argument}` must have supports_step = True in a decoder, which writes step by step, and "
+                f"{name!r} has not. Use it in the encoder, with another `decoder_mixer`, or build an encoder "
+                f"alone with `num_decoder_layers=0`. Received: {argument}={name!r}"
             )
 
 

@@ -7,7 +7,7 @@ import keras_nlp
 import numpy as np
 import pytest
 
-from convnlp.layers import MIXERS, TokenMixer, register_mixer
+from convnlp.layers import MIXERS, LightweightConv, TokenMixer, register_mixer
 from convnlp.models import SIZES, Seq2SeqBackbone
 from tests.mixer_table import sampled
 
@@ -185,6 +185,13 @@ def test_a_decoder_that_cannot_be_is_refused():
         encoder.with_decoder(0)
     with pytest.raises(ValueError, match=r"without one\. Received: one with num_decoder_layers=2"):
         Seq2SeqBackbone(**SMALL).with_decoder(1)
+
+
+def test_a_decoder_that_could_not_write_is_refused(own_mixers):
+    register_mixer(type("Whole", (LightweightConv,), {"name": "whole", "supports_step": False}))
+    with pytest.raises(ValueError, match=r"`mixer` must have supports_step = True .* 'whole' has not"):
+        Seq2SeqBackbone(**SMALL, mixer="whole")
+    Seq2SeqBackbone(**{**SMALL, "num_decoder_layers": 0}, mixer="whole")
 
 
 def test_conv_s2s_attends_in_every_decoder_layer_and_knows_positions():
