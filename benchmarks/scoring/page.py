@@ -76,19 +76,19 @@ class _Done:
         return np.array([done[seed]["predictions"] for seed in seeds if seed in done])
 
     def over(self, model, seeds):
-        """Returns the mean accuracy of several seeds with its interval; of one, as `with_interval`."""
+        """Returns the mean accuracy over seeds with Student's interval; that of one seed with Wilson's."""
         answers = self.of_seeds(model, seeds)
-        if len(answers) < 2:
-            return self.with_interval(model)
-        return student(np.mean(answers == self.labels, axis=1)).percent()
+        if not len(answers):
+            return ""
+        shares = np.mean(answers == self.labels, axis=1)
+        if len(shares) > 1:
+            return student(shares).percent()
+        low, high = model_card.share_interval(float(shares[0]), len(self.labels))
+        return f"{100 * shares[0]:.1f} ({100 * low:.1f} to {100 * high:.1f})"
 
     def with_interval(self, model):
         """Returns the accuracy of one seed with the 95% interval over the texts; "" if it is not done."""
-        if model not in self.shares:
-            return ""
-        share = float(self.shares[model][0])
-        low, high = model_card.share_interval(share, len(self.labels))
-        return f"{100 * share:.1f} ({100 * low:.1f} to {100 * high:.1f})"
+        return self.over(model, list(self.models.get(model, ()))[:1])
 
 
 def _scores(found):

@@ -8,7 +8,7 @@ than any other for the same steps, while all others wait, is the slow one.
 
 WINDOW_SECONDS = 10.0  # of training
 NUM_WINDOWS = 2  # consecutive windows before a worker is named; a power of two
-# Minimum ratio of the slow worker's working time to that of the next, which so waits a sixth of the time.
+# Minimum ratio of the slow worker's working time to that of the next, which then waits a sixth of the time.
 RATIO = 1.2
 
 
