@@ -1,5 +1,7 @@
 """A classifier that is built in a second, for tests of what surrounds a model."""
 
+import tensorflow as tf
+
 from convnlp.models import Seq2SeqBackbone, TextClassifier, TextClassifierPreprocessor, Tokenizer
 from tests import corpus
 
@@ -25,3 +27,9 @@ def small_classifier(mixers, length, labels):
     )
     preprocessor = TextClassifierPreprocessor(tokenizer, length)
     return TextClassifier(backbone, len(labels), preprocessor, labels=labels)
+
+
+def keep_ngrams(classifier, texts):
+    """Lets a classifier's buckets keep n-grams of texts, so that they count."""
+    inputs = classifier.preprocessor(texts)
+    classifier.ngrams.adapt(tf.ragged.boolean_mask(inputs["token_ids"], inputs["padding_mask"]))

@@ -21,7 +21,6 @@ from benchmarks.scoring.sets import SETS
 from benchmarks.shared_flags import numbers
 from convnlp import fit_head, programs
 from convnlp.data import Label, Source, overlap, validation
-from convnlp.layers import HashedNgrams
 from convnlp.models import Seq2SeqBackbone, TextClassifier, Tokenizer, linear_head, preset_names
 from convnlp.tasks import cross_fitting, rows
 from convnlp.tasks.classification import heads, joint, ngrams, read_classification
@@ -55,12 +54,16 @@ def main(argv):
         for name in args.sets:
             num_classes = SETS[name].classes
             model = TextClassifier(backbone, num_classes, pooling="layers", dropout=0.0)
-            train, unseen = (
+            (train, vectors), (unseen, asked) = (
                 read(SETS[name], args, tokenizer, model, *where) for where in splits(SETS[name], size)
             )
-            alike = overlap.hashes(train[0], overlap.Pieces(tokenizer))
-            logits = [way(*train, alike, unseen[1:], num_classes) for way in (held_out, folded)]
-            found[SETS[name].title] = [each.argmax(1) == unseen[0].labels for each in logits]
+            counts, asked_counts = ngram_features(train, num_classes, train, unseen)
+            alike = overlap.hashes(train, overlap.Pieces(tokenizer))
+            logits = [
+                way(train, vectors, counts, alike, (asked, asked_counts), num_classes)
+                for way in (held_out, folded)
+            ]
+            found[SETS[name].title] = [each.argmax(1) == unseen.labels for each in logits]
             print(name, size, *(f"{100 * each.mean():.2f}" for each in found[SETS[name].title]), flush=True)
         print(table(found, size))
 
@@ -73,16 +76,20 @@ def splits(text_set, size):
 
 
 def read(text_set, args, tokenizer, model, part, split):
-    """Returns the examples of a split, their vectors float32 [N,D] and n-gram features, sparse [N,M]."""
-    num_classes = text_set.classes
+    """Returns the examples of a split and their vectors, float32 [N,D]."""
     source = Source(text_set.source(args.data_dir, part), split)
-    found = read_classification(source, tokenizer, Label("label", num_classes), args.max_length)
+    found = read_classification(source, tokenizer, Label("label", text_set.classes), args.max_length)
     kept = pathlib.Path(args.workdir, f"{text_set.name}.{part}.{split}.{args.max_length}.npy")
     if not kept.exists():
         kept.parent.mkdir(parents=True, exist_ok=True)
         np.save(kept, rows.vectors_of(model, found))
-    counts = ngrams.features(HashedNgrams(ngrams.buckets_for(num_classes), num_classes), found)
-    return found, np.load(kept), counts
+    return found, np.load(kept)
+
+
+def ngram_features(learned, num_classes, *parts):
+    """Returns the n-gram features of several `Examples`, sparse [N,M]; those of `learned` are kept."""
+    layer = ngrams.adapted(ngrams.buckets_for(num_classes), num_classes, learned)
+    return [ngrams.features(layer, part) for part in parts]
 
 
 def held_out(found, vectors, counts, alike, unseen, num_classes):

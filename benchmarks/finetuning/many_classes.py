@@ -19,7 +19,6 @@ from absl import flags
 from benchmarks import pages
 from convnlp import programs
 from convnlp.data import Label, Source
-from convnlp.layers import HashedNgrams
 from convnlp.models import Tokenizer, preset_names
 from convnlp.tasks.classification import ngrams, read_classification
 
@@ -42,7 +41,8 @@ def main(argv):
     is_held_out = random.random(len(found)) < 0.25
     rows = []
     for number, draws in DRAWS.items():
-        counts = ngrams.features(HashedNgrams(ngrams.buckets_for(number), number), found)
+        layer = ngrams.adapted(ngrams.buckets_for(number), number, found)
+        counts = ngrams.features(layer, found)
         chosen = [random.choice(num_classes, number, replace=False) for _ in range(draws)]
         for few in (flags.FLAGS.few, None):
             hits = np.hstack([hits_of(counts, found.labels, each, is_held_out, few) for each in chosen])

@@ -16,7 +16,6 @@ from benchmarks.scoring import sets
 from benchmarks.scoring.sets import SETS
 from convnlp import programs
 from convnlp.data import Label, Source
-from convnlp.layers import HashedNgrams
 from convnlp.layers.hashed_ngrams import MAX_BUCKETS
 from convnlp.models import Tokenizer, preset_names
 from convnlp.tasks.classification import ngrams, read_classification
@@ -50,34 +49,30 @@ def main(argv):
 
 
 def parts_of(text_set, data_dir, tokenizer):
-    """Returns the n-gram features and the labels of the training texts and of the validation texts.
+    """Returns the training texts and the validation texts, two `Examples`.
 
     Args:
         text_set: `benchmarks.scoring.sets.TextSet`.
         data_dir: str.
         tokenizer: `Tokenizer`.
-
-    Returns:
-        ((sparse [N,M], int [N]), (sparse [V,M], int [V])).
     """
-    layer = HashedNgrams(MAX_BUCKETS, text_set.classes)
-
-    def read(part, split):
-        source = Source(text_set.source(data_dir, part), split)
-        found = read_classification(source, tokenizer, Label("label", text_set.classes), MAX_LENGTH)
-        return ngrams.features(layer, found), found.labels
-
-    return tuple(read(*where) for where in text_set.held_out)
+    label = Label("label", text_set.classes)
+    return tuple(
+        read_classification(Source(text_set.source(data_dir, part), split), tokenizer, label, MAX_LENGTH)
+        for part, split in text_set.held_out
+    )
 
 
 def scores(train, validation, num_classes, few):
     """Returns the accuracy of each of `SHARES` with few and with all texts, as strings in per cent."""
-    (counts, labels), (held_out, answers) = train, validation
     cells = []
-    for size in (few, len(labels)):
+    for size in (few, len(train)):
+        learned = train.take(np.arange(min(size, len(train))))
+        layer = ngrams.adapted(MAX_BUCKETS, num_classes, learned)
+        counts, held_out = (ngrams.features(layer, part) for part in (learned, validation))
         for share in SHARES.values():
-            ((table, bias),) = ngrams.fit(counts[:size], labels[:size], num_classes, ratio_share=share)
-            hits = np.argmax(held_out @ table + bias, axis=1) == answers
+            ((table, bias),) = ngrams.fit(counts, learned.labels, num_classes, ratio_share=share)
+            hits = np.argmax(held_out @ table + bias, axis=1) == validation.labels
             cells.append(f"{100 * np.mean(hits):.1f}")
     return cells
 

@@ -69,13 +69,12 @@ def main(argv):
         pages.replace_generated(pathlib.Path(args.docs_page), BEGIN, found)
 
 
-def cell(found, vectors, counts, num_classes, num_labels, seed, tokenizer):
+def cell(found, vectors, num_classes, num_labels, seed, tokenizer):
     """Returns what came of one division of the texts.
 
     Args:
         found: `Examples`, N of them.
         vectors: float array [N,D].
-        counts: sparse array [N,M].
         num_classes: int, C.
         num_labels: int, texts that keep their labels.
         seed: int.
@@ -89,6 +88,7 @@ def cell(found, vectors, counts, num_classes, num_labels, seed, tokenizer):
     known = [found.take(labelled), found.take(unseen)]
     others = others[~data.is_among(found.take(others), known, tokenizer)]
     labels = found.labels[labelled]
+    (counts,) = folds.ngram_features(known[0], num_classes, found)
     parts = folds.parts_of(vectors[labelled], counts[labelled], num_classes)
     fold_of = cross_fitting.folds(known[0], overlap.hashes(known[0], overlap.Pieces(tokenizer)))
     before = heads.fit(parts, labels, fold_of)

@@ -1,6 +1,7 @@
-"""A bag of hashed n-grams: which tokens and pairs of neighbours a text has, wherever they are in it."""
+"""A bag of n-grams: which tokens and pairs of neighbours a text has, wherever they are in it."""
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from convnlp.layers.checks import require_count
@@ -9,20 +10,23 @@ from convnlp.layers.table_rows import gather_rows
 _FACTORS = (31_337, 28_411)  # for a single token and for the first of a pair; below 2**15, see `_buckets`
 MAX_BUCKETS = 2**16  # so that a bucket times a factor is an int32
 SCALE = 10.0
+_NONE = -1  # in place of the second token of a single one, and of both tokens where nothing is kept
 
 
 @keras.saving.register_keras_serializable(package="convnlp")
 class HashedNgrams(keras.layers.Layer):
-    """y = s / sqrt(n) sum_i E[h_i], over the n tokens and pairs of neighbours i of a text.
+    """y = s / sqrt(n) sum_i E[h_i], over the n tokens and pairs of neighbours i of a text that are kept.
 
-    h hashes token ids to M buckets; E [M,D] is a learned table. The constant s = 10 makes the table learn
-    fast enough at the small learning rates of fine-tuning. Many classes are decided by single words, and an
-    encoder of a few layers does not know all of them.
+    h hashes token ids to M buckets; E [M,D] is a learned table. Each bucket keeps one token or pair, which
+    `adapt` chooses; all others that fall into it do not count. A text's n-grams count once, however often
+    they occur. The constant s = 10 makes the table learn fast enough at the small learning rates of
+    fine-tuning. Many classes are decided by single words, and an encoder of a few layers does not know all of
+    them.
 
     Source: Joulin et al., 2017, "Bag of Tricks for Efficient Text Classification", section 2,
     https://arxiv.org/abs/1607.01759.
-    Departs from it: n-grams of tokens rather than of words; a sum divided by sqrt(n) rather than a mean, so
-    that its size does not depend on n.
+    Departs from it: n-grams of tokens rather than of words; buckets are not shared, which costs accuracy
+    (docs/recipes.md); a sum divided by sqrt(n) rather than a mean, so that its size does not depend on n.
 
     Args:
         num_buckets: int in [1, 2**16]. M.
@@ -30,6 +34,9 @@ class HashedNgrams(keras.layers.Layer):
         **kwargs: `name` of the Keras layer, which computes in float32.
 
     Attributes:
+        table: float32 weight [M,D], E.
+        tokens: int32 weight [M,2], not trained: the token, or the two tokens, that each bucket keeps. Until
+            `adapt` is called, none keeps any, and y = 0.
         row_scales: float32 [M], the scales of an int8 table, see `convnlp.models.int8_tables`; None except on
             export.
 
@@ -38,6 +45,7 @@ class HashedNgrams(keras.layers.Layer):
 
     Example:
     >>> layer = HashedNgrams(num_buckets=64, output_dim=4)
+    >>> layer.adapt(tf.ragged.constant([[7, 8, 1], [8, 1]]))
     >>> layer(tf.constant([[7, 8, 1, 0]]), tf.constant([[True, True, True, False]])).shape
     TensorShape([1, 4])
     """
@@ -53,28 +61,72 @@ class HashedNgrams(keras.layers.Layer):
         self.num_buckets = num_buckets
         self.output_dim = output_dim
 
-    def build(self, token_ids_shape, padding_mask_shape=None):
+    def build(self, token_ids_shape=None, padding_mask_shape=None):
         self.table = self.add_weight(
             name="ngram_embeddings",
             shape=(self.num_buckets, self.output_dim),
             initializer=keras.initializers.RandomUniform(-1 / self.num_buckets, 1 / self.num_buckets),
         )
+        self.tokens = self.add_weight(
+            name="ngram_tokens",
+            shape=(self.num_buckets, 2),
+            initializer=keras.initializers.Constant(_NONE),
+            dtype="int32",
+            trainable=False,
+        )
+
+    def adapt(self, token_ids):
+        """Chooses what each bucket keeps: the token or pair, of all that fall into it, that most texts have.
+
+        Of those that equally many have, the one with the smallest ids is kept.
+
+        Args:
+            token_ids: int32 `tf.RaggedTensor` [N,(T)], texts without pads.
+        """
+        if not self.built:
+            self.build()
+        found, counts = _ngrams_of(token_ids)
+        single, pair = (buckets.numpy() for buckets in self._buckets(tf.constant(found, tf.int32)))
+        buckets = np.where(found[:, 1] == _NONE, single[:, 0], pair[:, 0])
+        order = np.lexsort((-counts, buckets))  # stable, and `found` is sorted
+        used, first = np.unique(buckets[order], return_index=True)
+        tokens = np.full([self.num_buckets, 2], _NONE, "int32")
+        tokens[used] = found[order[first]]
+        self.tokens.assign(tokens)
 
     def call(self, token_ids, padding_mask):
         """Maps token_ids int [B,T] and padding_mask bool [B,T], True = token, to float32 [B,D]."""
-        buckets, is_present = self.buckets(token_ids, padding_mask)
-        present = tf.cast(is_present, tf.float32)
+        buckets, is_counted = self.buckets(token_ids, padding_mask)
+        counted = tf.cast(is_counted, tf.float32)
         rows = gather_rows(self.table, self.row_scales, buckets)  # [B,2T-1,D]
-        count = tf.reduce_sum(present, axis=1, keepdims=True)  # [B,1]
-        total = tf.reduce_sum(rows * tf.expand_dims(present, 2), axis=1)  # [B,D]
+        count = tf.reduce_sum(counted, axis=1, keepdims=True)  # [B,1]
+        total = tf.reduce_sum(rows * tf.expand_dims(counted, 2), axis=1)  # [B,D]
         return total * (SCALE * tf.math.rsqrt(tf.maximum(count, 1.0)))
 
     def buckets(self, token_ids, padding_mask):
-        """Returns the buckets of all n-grams, int32 [B,2T-1], and which are in the text, bool [B,2T-1]."""
+        """Returns the buckets of the kept n-grams of each text, once each.
+
+        Args:
+            token_ids: int [B,T].
+            padding_mask: bool [B,T].
+
+        Returns:
+            (int32 [B,2T-1], in descending order; bool [B,2T-1], False for the rest of the row).
+        """
+        token_ids = tf.cast(token_ids, tf.int32)
         is_present = tf.concat(
             [padding_mask, tf.logical_and(padding_mask[:, 1:], padding_mask[:, :-1])], axis=1
         )
-        return tf.concat(self._buckets(token_ids), axis=1), is_present
+        first = tf.concat([token_ids, token_ids[:, :-1]], axis=1)
+        second = tf.concat([tf.fill(tf.shape(token_ids), _NONE), token_ids[:, 1:]], axis=1)
+        buckets = tf.concat(self._buckets(token_ids), axis=1)
+        kept = tf.gather(tf.convert_to_tensor(self.tokens), buckets)  # [B,2T-1,2]
+        is_kept = tf.reduce_all(tf.equal(kept, tf.stack([first, second], axis=2)), axis=2)
+        buckets = tf.where(tf.logical_and(is_present, is_kept), buckets, -1)
+        buckets = tf.sort(buckets, axis=1, direction="DESCENDING")
+        is_repeated = tf.pad(tf.equal(buckets[:, 1:], buckets[:, :-1]), [[0, 0], [1, 0]])
+        is_counted = tf.logical_and(buckets >= 0, tf.logical_not(is_repeated))
+        return tf.maximum(buckets, 0), is_counted
 
     def _buckets(self, token_ids):
         """Returns the buckets of tokens, int32 [B,T], and of pairs, [B,T-1]; no product overflows int32."""
@@ -88,3 +140,24 @@ class HashedNgrams(keras.layers.Layer):
 
     def get_config(self):
         return {**super().get_config(), "num_buckets": self.num_buckets, "output_dim": self.output_dim}
+
+
+def _ngrams_of(token_ids):
+    """Returns the tokens and pairs of neighbours of texts, sorted, and how many texts have each.
+
+    Args:
+        token_ids: int32 `tf.RaggedTensor` [N,(T)].
+
+    Returns:
+        (int64 [G,2], int64 [G]).
+    """
+    ids = token_ids.flat_values.numpy().astype("int64")
+    texts = np.repeat(np.arange(token_ids.nrows()), token_ids.row_lengths())
+    are_neighbours = texts[1:] == texts[:-1]
+    single = ids << 32 | 0  # a pair's second token is stored plus 1
+    pairs = (ids[:-1] << 32 | ids[1:] + 1)[are_neighbours]
+    texts = np.concatenate([texts, texts[1:][are_neighbours]])
+    keys, places = np.unique(np.concatenate([single, pairs]), return_inverse=True)
+    once = np.unique(texts * len(keys) + places)
+    counts = np.bincount(once % max(len(keys), 1), minlength=len(keys))
+    return np.stack([keys >> 32, (keys & (1 << 32) - 1) - 1], axis=1), counts

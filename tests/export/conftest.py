@@ -18,7 +18,7 @@ from convnlp import kernels, layers
 from convnlp.export import preset
 from convnlp.export.lite import tflite_files
 from convnlp.export.saved_models import signatures, versions
-from convnlp.export.verification import checks, loaders
+from convnlp.export.verification import checks, loaders, requests
 from convnlp.models import (
     PrefixLM,
     PrefixLMPreprocessor,
@@ -33,7 +33,7 @@ from convnlp.models import (
 from tests import corpus
 from tests.mixer_table import SAMPLE
 from tests.run_program import Program
-from tests.small_classifier import small_classifier
+from tests.small_classifier import keep_ngrams, small_classifier
 
 LABELS = ["bad", "fair", "good"]
 LENGTH = 16
@@ -128,6 +128,7 @@ def _write_classifier(mixers, tokenizer, directory):
         labels=LABELS,
         ngram_buckets=64,
     )
+    keep_ngrams(classifier, requests.texts(5))
     classifier.save_to_preset(str(directory))
     for name, text in RECORDED.items():
         (directory / name).write_text(text)

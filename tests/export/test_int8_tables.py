@@ -19,7 +19,7 @@ from convnlp.tasks import task_of
 from tests.export.conftest import KINDS, LABELS, LENGTH, SHORT
 from tests.export.test_bfloat16 import scattered
 from tests.run_program import run_program
-from tests.small_classifier import small_classifier
+from tests.small_classifier import keep_ngrams, small_classifier
 
 BUCKETS = 64
 SIGNATURES = {"serving_default", "pair", "classify", "ids", "explain", "explain_pair", "embed"}
@@ -68,14 +68,14 @@ def test_a_bag_of_ngrams_is_the_sum_of_its_rounded_rows():
         tf.constant([[7, 8, 9, 0], [5, 0, 0, 0]]),
         tf.constant([[True] * 3 + [False], [True] + [False] * 3]),
     )
-    layer(ids, mask)
+    layer.adapt(tf.ragged.constant([[7, 8, 9], [5]]))
     table = np.random.default_rng(0).normal(size=[BUCKETS, 5]).astype(np.float32)
     integers, scales = quantize_rows(table)
     layer.table._value, layer.row_scales = tf.Variable(integers), tf.Variable(scales)
-    buckets, is_present = (value.numpy() for value in layer.buckets(ids, mask))
+    buckets, is_counted = (value.numpy() for value in layer.buckets(ids, mask))
     for row, found in enumerate(layer(ids, mask).numpy()):
-        present = buckets[row][is_present[row]]
-        expected = 10 * rows_of_a_loop(table.astype(float), present).sum(0) / np.sqrt(len(present))
+        counted = buckets[row][is_counted[row]]
+        expected = 10 * rows_of_a_loop(table.astype(float), counted).sum(0) / np.sqrt(len(counted))
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)  # float32 sums of 5 rows
 
 
@@ -88,6 +88,7 @@ def with_ngrams(mixers):
         )
     )
     model.ngrams.table.assign(np.random.default_rng(1).normal(size=[BUCKETS, 3]) / 10)
+    keep_ngrams(model, requests.texts(5))
     return model
 
 

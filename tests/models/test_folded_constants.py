@@ -11,6 +11,7 @@ from convnlp.layers.projection import Projection
 from convnlp.models import Seq2SeqBackbone, TextClassifier, TextClassifierPreprocessor
 from convnlp.models.folded_constants import folded
 from tests.mixer_table import SAMPLE
+from tests.small_classifier import keep_ngrams
 
 LENGTHS = (11, 6, 1, 0)  # tokens of the rows
 # Mixers whose input goes into projections alone, but for those in a gated block, which all are.
@@ -169,7 +170,9 @@ def test_states_that_are_pooled_keep_their_means(pooling, tokenizer):
         pooling=pooling,
         ngram_buckets=8,
     )
-    inputs = model.preprocessor(["the river", "the old teacher follows", ""])
+    texts = ["the river", "the old teacher follows", ""]
+    keep_ngrams(model, texts)
+    inputs = model.preprocessor(texts)
     with kernels.implementation("inference"):
         plain = model(inputs).numpy()
         with folded(model):

@@ -9,6 +9,7 @@ from convnlp.layers import MIXERS
 from convnlp.models import MultiLabelClassifier, Seq2SeqBackbone, TextClassifier, TextClassifierPreprocessor
 from tests import corpus
 from tests.mixer_table import sampled
+from tests.small_classifier import keep_ngrams
 
 
 def rows(classifier, texts):
@@ -82,7 +83,10 @@ def test_hashed_ngrams_stand_beside_the_pooled_tokens(backbone, tokenizer, tmp_p
     preprocessor = TextClassifierPreprocessor(tokenizer, 16)
     classifier = TextClassifier(backbone, 3, preprocessor, pooling="mean", ngram_buckets=32)
     classifier.ngrams.table.assign(np.random.default_rng(0).normal(size=classifier.ngrams.table.shape))
-    inputs = rows(classifier, ["the river", "the old teacher follows"])
+    texts = ["the river", "the old teacher follows"]
+    keep_ngrams(classifier, texts)
+    inputs = rows(classifier, texts)
+    assert np.any(classifier.ngrams(**inputs), axis=1).all()
     features = np.concatenate([classifier.embed(inputs), classifier.ngrams(**inputs)], axis=1)
     kernel, bias = classifier.head.get_weights()
     np.testing.assert_allclose(classifier(inputs), features @ kernel + bias, rtol=1e-4, atol=1e-5)

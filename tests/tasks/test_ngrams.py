@@ -1,5 +1,6 @@
 """A linear classifier on n-grams joined to a trained one: against plain loops."""
 
+import collections
 import dataclasses
 import itertools
 
@@ -54,16 +55,44 @@ def loss(logits, labels):
     return -special.log_softmax(logits, axis=1)[np.arange(len(labels)), labels].mean()
 
 
-def test_features_are_what_the_layer_sums_up(joined, held_out):
+def kept_ngrams(texts, buckets=NUM_BUCKETS):
+    """Bucket -> the n-gram of all that fall into it that most texts have, by a plain loop."""
+    counts = collections.Counter(ngram for text in texts for ngram in ngrams_of(text))
+    kept = {}
+    for ngram in sorted(counts):
+        bucket = bucket_of(ngram, buckets)
+        if bucket not in kept or counts[ngram] > counts[kept[bucket]]:
+            kept[bucket] = ngram
+    return kept
+
+
+def ngrams_of(ids):
+    return {(token,) for token in ids} | set(itertools.pairwise(ids))
+
+
+def bucket_of(ngram, buckets):
+    if len(ngram) == 1:
+        return ngram[0] % buckets * 31_337 % buckets
+    return (ngram[0] % buckets * 28_411 % buckets + ngram[1]) % buckets
+
+
+def test_features_are_what_the_layer_sums_up(joined, found, held_out):
     rows = ngrams.features(joined.ngrams, held_out).toarray()
     assert rows.shape == (70, NUM_BUCKETS)
+    kept = kept_ngrams(found.columns[0].to_list())
     for row, ids in zip(rows, held_out.columns[0].to_list(), strict=True):
         expected = np.zeros(NUM_BUCKETS)
-        hashed = [ids[i] % 64 * 31_337 % 64 for i in range(len(ids))]
-        hashed += [(a % 64 * 28_411 % 64 + b) % 64 for a, b in itertools.pairwise(ids)]
-        for bucket in hashed:
-            expected[bucket] += 1 / np.sqrt(len(hashed))
+        counted = [bucket for bucket, ngram in kept.items() if ngram in ngrams_of(ids)]
+        expected[counted] = 1 / np.sqrt(len(counted))
         np.testing.assert_allclose(row, expected)
+
+
+def test_a_text_of_which_nothing_is_kept_has_no_features(found):
+    layer = ngrams.adapted(NUM_BUCKETS, NUM_CLASSES, found)
+    unknown = examples.Examples(
+        (tf.ragged.constant([[90, 91], [92]], tf.int32),), (LENGTH,), np.array([0, 1])
+    )
+    assert not ngrams.features(layer, unknown).toarray().any()
 
 
 def test_bucket_weights_are_those_of_a_plain_loop(joined, found):

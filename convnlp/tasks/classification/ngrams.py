@@ -50,9 +50,10 @@ def join(model, num_buckets, found, held_out, learns=False):
     """Returns classifiers with logits a z + b u: z from `model`, u from a linear classifier on n-grams.
 
     u = U x + c is fitted to the training examples by softmax regression. x holds the value of each bucket of
-    `convnlp.layers.HashedNgrams`: its count over the square root of the number of n-grams, times its
-    `bucket_weights`. Then a and b, at least 0, are chosen to minimise the loss on the held-out examples. This
-    also calibrates the probabilities: a model that is too sure gets a small a.
+    `convnlp.layers.HashedNgrams`: 1 over the square root of the number of n-grams that count if the text has
+    the bucket's n-gram, else 0, times its `bucket_weights`. Then a and b, at least 0, are chosen to minimise
+    the loss on the held-out examples. This also calibrates the probabilities: a model that is too sure gets a
+    small a.
 
     Many classes depend on words, and no small encoder has seen all of them often enough. Only the loss
     chooses the weights: the encoder gets more of the held-out examples right than it would of others, since
@@ -72,7 +73,7 @@ def join(model, num_buckets, found, held_out, learns=False):
         (model that has not learned from `held_out`, model to keep), with the class and the backbone of
         `model`; without `learns`, they are the same.
     """
-    layer = HashedNgrams(num_buckets, model.num_classes)
+    layer = adapted(num_buckets, model.num_classes, found)
     counts, held_counts = features(layer, found), features(layer, held_out)
 
     def fitted(counts, *parts, start=None):
@@ -89,11 +90,11 @@ def join(model, num_buckets, found, held_out, learns=False):
     members = outputs_of(model, held_out), held_counts @ table + bias
     shares = joint.mixture(members, held_out.labels)
     _report(members, shares, held_out.labels)
-    judged = joined(model, head, linear, shares)
+    judged = joined(model, layer, head, linear, shares)
     if not learns:
         return judged, judged
     linear = fitted(sparse.vstack([counts, held_counts], "csr"), found, held_out, start=linear)
-    return judged, joined(model, head, linear, shares)
+    return judged, joined(model, layer, head, linear, shares)
 
 
 def _report(members, shares, labels):
@@ -111,12 +112,20 @@ def _report(members, shares, labels):
         logging.warning("the n-grams alone decide: the encoder hardly counts, and may need more training")
 
 
-def joined(model, head, linear, shares):
+def adapted(num_buckets, num_classes, found):
+    """Returns a `HashedNgrams` layer whose buckets keep n-grams of the examples that are learned from."""
+    layer = HashedNgrams(num_buckets, num_classes)
+    layer.adapt(found.columns[0])
+    return layer
+
+
+def joined(model, layer, head, linear, shares):
     """Returns the classifier with logits a (W v + b) + s (U x + c).
 
     Args:
         model: `TextClassifier` without n-grams, whose `head` takes v, or a model of your own class whose
             constructor and `get_config` have `ngram_buckets` and `ngram_dim`, too.
+        layer: `HashedNgrams` from `adapted`, which gives x.
         head: (W, b), arrays [D,C] and [C].
         linear: (U, c), arrays [M,C] and [C], from `fit`.
         shares: float array [2], (a, s).
@@ -128,7 +137,7 @@ def joined(model, head, linear, shares):
     config = {**model.get_config(), "ngram_buckets": len(table), "ngram_dim": model.num_classes}
     config |= {"backbone": model.backbone, "preprocessor": model.preprocessor}
     classifier = type(model)(**config)
-    classifier.ngrams.set_weights([table])
+    classifier.ngrams.set_weights([table, layer.tokens])
     identity = np.eye(model.num_classes) * ngram_share / hashed_ngrams.SCALE
     classifier.head.set_weights(
         [np.concatenate([share * kernel, identity]), share * own_bias + ngram_share * bias]
@@ -211,10 +220,10 @@ def _root_mean_square(counts, scale):
 
 
 def features(layer, found):
-    """Returns what a `HashedNgrams` layer sums: a text's count of n-grams in each bucket, over sqrt(n).
+    """Returns what a `HashedNgrams` layer sums: 1 / sqrt(n) for each of the n n-grams of a text that count.
 
     Args:
-        layer: `HashedNgrams` of M buckets.
+        layer: `HashedNgrams` of M buckets, from `adapted`.
         found: `Examples`, N of them.
 
     Returns:
@@ -224,12 +233,12 @@ def features(layer, found):
     for first in range(0, len(found), _BATCH_SIZE):
         token_ids = found.columns[0][first : first + _BATCH_SIZE].to_tensor()
         mask = tf.sequence_mask(found.columns[0][first : first + _BATCH_SIZE].row_lengths())
-        buckets, is_present = (value.numpy() for value in layer.buckets(token_ids, mask))
-        parts.append(buckets[is_present])
-        sizes.append(is_present.sum(1))
+        buckets, is_counted = (value.numpy() for value in layer.buckets(token_ids, mask))
+        parts.append(buckets[is_counted])
+        sizes.append(is_counted.sum(1))
     sizes = np.concatenate(sizes)
     places = np.concatenate([[0], np.cumsum(sizes)])
-    values = np.repeat(1 / np.sqrt(sizes), sizes)
+    values = np.repeat(1 / np.sqrt(np.maximum(sizes, 1)), sizes)
     rows = sparse.csr_array((values, np.concatenate(parts), places), shape=(len(found), layer.num_buckets))
-    rows.sum_duplicates()
+    rows.sort_indices()
     return rows

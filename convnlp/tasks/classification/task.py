@@ -9,7 +9,7 @@ from absl import logging
 
 from convnlp import losses
 from convnlp.data import Label, examples, rules, sources
-from convnlp.layers import HashedNgrams, dropout_seed
+from convnlp.layers import dropout_seed
 from convnlp.layers.hashed_ngrams import MAX_BUCKETS
 from convnlp.models import TextClassifier, linear_head
 from convnlp.options import option
@@ -177,7 +177,7 @@ class Classification(PooledHeadTask):
         """
         parts = [heads.Part("", features, self.linear_heads, penalties)]
         if num_buckets := self._num_buckets(model):
-            layer = HashedNgrams(num_buckets, self.label.num_classes)
+            layer = ngrams.adapted(num_buckets, self.label.num_classes, found)
             counts = ngrams.features(layer, found)
             parts.append(heads.Part("ngram_", counts, self._ngram_heads, ngrams.PENALTIES))
         best, chosen = heads.fit(parts, found.labels, fold_of), {}
@@ -187,7 +187,7 @@ class Classification(PooledHeadTask):
             best, report = self_training.teach(best, parts, found.labels, fold_of, more)
             chosen = {"self_training": report}
         if num_buckets:
-            model = ngrams.joined(model, *best.weights, best.shares)
+            model = ngrams.joined(model, layer, *best.weights, best.shares)
         else:
             model.head.set_weights([best.shares[0] * values for values in best.weights[0]])
         return model, best.chosen | chosen, best.outputs

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from scipy import sparse
 
 from benchmarks.finetuning import self_training
 from convnlp.data.examples import Examples
@@ -24,7 +23,6 @@ def test_a_cell_learns_from_the_others_and_leaves_out_what_is_labelled(monkeypat
     random = np.random.default_rng(0)
     labels = random.integers(0, 3, 900)
     vectors = (2 * np.eye(8)[labels] + random.normal(size=[900, 8])).astype("float32")
-    counts = sparse.csr_array(np.eye(64)[labels] + np.eye(64)[3 + random.integers(0, 61, 900)])
     rows = [[*random.integers(3, 100, 8), 1] for _ in range(900)]
     labelled, unseen, others = self_training.divided(900, 60, 1)
     rows[others[0]], rows[others[1]] = rows[labelled[0]], rows[unseen[0]]
@@ -34,7 +32,7 @@ def test_a_cell_learns_from_the_others_and_leaves_out_what_is_labelled(monkeypat
     for place in range(1, 21):  # alike, but for the punctuation
         rows[labelled[place]] = tokenizer(text + "." * place).numpy().tolist()
     found = Examples((tf.ragged.constant(rows, tf.int32),), (16,), labels)
-    cell = self_training.cell(found, vectors, counts, 3, 60, 1, tokenizer)
+    cell = self_training.cell(found, vectors, 3, 60, 1, tokenizer)
     assert len({*chosen[0][1:21]}) == 1
     assert cell["num_texts"] == len(others) - 2
     assert [len(each) for each in cell["right"]] == [280, 280]
