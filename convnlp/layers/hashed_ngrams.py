@@ -75,6 +75,11 @@ class HashedNgrams(keras.layers.Layer):
             trainable=False,
         )
 
+    @property
+    def is_adapted(self):
+        """Whether any bucket keeps an n-gram, a bool."""
+        return bool(np.any(self.tokens.numpy() != _NONE))
+
     def adapt(self, token_ids):
         """Chooses what each bucket keeps: the token or pair, of all that fall into it, that most texts have.
 

@@ -29,7 +29,8 @@ class TextClassifier(PooledHead, keras_nlp.models.TextClassifier):
             `AttentionPooling` and `ClassAttention` in convnlp/layers/learned_pooling.py.
         dropout: float in [0, 1), on the pooled vector. Default 0.3.
         ngram_buckets: int in [0, 2**16]. Rows of a table of hashed tokens and pairs of tokens, whose sum is
-            appended to the pooled vector; see `convnlp.layers.HashedNgrams`. Default 0: no table.
+            appended to the pooled vector; see `convnlp.layers.HashedNgrams`. Before `fit`, `ngrams.adapt`
+            chooses which ones. Default 0: no table.
         ngram_dim: int >= 1. Columns of that table. Default 16.
         labels: list of C str, saved with the model; None if the classes have no names. With them, `fit` and
             `evaluate` take names in `y` as well as numbers.
@@ -110,9 +111,14 @@ class TextClassifier(PooledHead, keras_nlp.models.TextClassifier):
         `x` and `y` may be lists, arrays, tensors, or columns of pandas: `fit(df["text"], df["label"])`.
 
         Raises:
-            ValueError: if a name or a number is not that of a class, a text or `y` is missing, or there is no
-                example.
+            ValueError: if a name or a number is not that of a class, a text or `y` is missing, there is no
+                example, or no n-gram has been chosen.
         """
+        if self.ngram_buckets and not self.ngrams.is_adapted:
+            raise ValueError(
+                "`ngrams.adapt` must be called before `fit`, or no n-gram counts. Received: "
+                f"ngram_buckets={self.ngram_buckets}"
+            )
         if "class_weight" in kwargs:
             kwargs["class_weight"] = label_names.weights_by_number(
                 kwargs["class_weight"], self.labels, self.num_classes

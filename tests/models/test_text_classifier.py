@@ -95,6 +95,17 @@ def test_hashed_ngrams_stand_beside_the_pooled_tokens(backbone, tokenizer, tmp_p
     np.testing.assert_array_equal(loaded(inputs), classifier(inputs))
 
 
+def test_what_trains_with_ngrams_has_chosen_them(backbone, tokenizer):
+    classifier = TextClassifier(backbone, 2, TextClassifierPreprocessor(tokenizer, 8), ngram_buckets=32)
+    classifier.compile()
+    with pytest.raises(ValueError, match=r"`ngrams\.adapt` must be called before `fit`.*ngram_buckets=32"):
+        classifier.fit(["the river", "the teacher"], [0, 1], verbose=0)
+    keep_ngrams(classifier, ["the river"])
+    before = classifier.ngrams.table.numpy()
+    classifier.fit(["the river", "the teacher"], [0, 1], verbose=0)
+    assert np.any(classifier.ngrams.table.numpy() != before)
+
+
 @pytest.mark.parametrize(
     ("pooling", "width"),
     [("mean", 16), ("max", 16), ("mean_max", 32), ("layers", 48), ("attention", 16), ("class_attention", 16)],
