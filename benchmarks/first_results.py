@@ -65,6 +65,7 @@ def main(argv):
     found = (
         json.loads(figures.read_text()) if figures.exists() else {"preset": PRESET, "cells": {}, "labels": {}}
     )
+    check_preset(found, preset_names.locate(PRESET))
     control = record_control(found, args.control) if "control" in args.models else None
     runs = Runs(pathlib.Path(args.data_dir), pathlib.Path(args.workdir), control)
     for name in args.sets:
@@ -91,6 +92,24 @@ def check(models, minilm_dir=None, control=None):
         for module in minilm.MODULES:
             if importlib.util.find_spec(module) is None:
                 raise ValueError(f"the peer `minilm` needs {module}: pip install -r requirements-bench.txt")
+
+
+def check_preset(found, directory):
+    """Records in the figures the sum of the shipped preset's weights.
+
+    Args:
+        found: dict, the figures; "weights" is the sum for the preset that its cells are of.
+        directory: path of the shipped preset.
+
+    Raises:
+        ValueError: if the figures have another preset's cells.
+    """
+    weights = sum_of_weights(directory)
+    if found.setdefault("weights", weights) != weights:
+        raise ValueError(
+            f"`docs_dir` must hold cells of {found['preset']} as it is shipped now, whose weights have the "
+            f"sum {weights}. Received: cells of a preset with the sum {found['weights']}"
+        )
 
 
 def record_control(found, preset):

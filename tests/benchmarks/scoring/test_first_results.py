@@ -184,6 +184,16 @@ def test_the_control_is_another_preset_fine_tuned_alike(runs, monkeypatch):
     assert len(started) == 6
 
 
+def test_all_cells_are_of_the_preset_as_it_is_shipped(tmp_path):
+    (tmp_path / "model.weights.h5").write_text("now")
+    weights, found = sum_of_weights(tmp_path), {"preset": "p"}
+    first_results.check_preset(found, tmp_path)
+    first_results.check_preset(found, tmp_path)
+    assert found == {"preset": "p", "weights": weights}
+    with pytest.raises(ValueError, match=f"^`docs_dir` must hold cells of p .* {weights}. .* before$"):
+        first_results.check_preset({"preset": "p", "weights": "before"}, tmp_path)
+
+
 def test_all_cells_of_the_control_are_of_one_preset(tmp_path):
     for name in ("one", "copy", "another"):
         (tmp_path / name).mkdir()
