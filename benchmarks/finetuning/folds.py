@@ -88,7 +88,7 @@ def read(text_set, args, tokenizer, model, part, split):
 
 def ngram_features(learned, num_classes, *parts):
     """Returns the n-gram features of several `Examples`, sparse [N,M]; those of `learned` are kept."""
-    layer = ngrams.adapted(ngrams.buckets_for(num_classes), num_classes, learned)
+    layer = ngrams.adapted(ngrams.buckets_for(num_classes, learned), num_classes, learned)
     return [ngrams.features(layer, part) for part in parts]
 
 

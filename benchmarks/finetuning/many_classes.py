@@ -41,7 +41,7 @@ def main(argv):
     is_held_out = random.random(len(found)) < 0.25
     rows = []
     for number, draws in DRAWS.items():
-        layer = ngrams.adapted(ngrams.buckets_for(number), number, found)
+        layer = ngrams.adapted(ngrams.buckets_for(number, found), number, found)
         counts = ngrams.features(layer, found)
         chosen = [random.choice(num_classes, number, replace=False) for _ in range(draws)]
         for few in (flags.FLAGS.few, None):

@@ -16,7 +16,6 @@ from benchmarks.scoring import sets
 from benchmarks.scoring.sets import SETS
 from convnlp import programs
 from convnlp.data import Label, Source
-from convnlp.layers.hashed_ngrams import MAX_BUCKETS
 from convnlp.models import Tokenizer, preset_names
 from convnlp.tasks.classification import ngrams, read_classification
 
@@ -68,7 +67,7 @@ def scores(train, validation, num_classes, few):
     cells = []
     for size in (few, len(train)):
         learned = train.take(np.arange(min(size, len(train))))
-        layer = ngrams.adapted(MAX_BUCKETS, num_classes, learned)
+        layer = ngrams.adapted(ngrams.buckets_for(num_classes, learned), num_classes, learned)
         counts, held_out = (ngrams.features(layer, part) for part in (learned, validation))
         for share in SHARES.values():
             ((table, bias),) = ngrams.fit(counts, learned.labels, num_classes, ratio_share=share)

@@ -7,10 +7,10 @@ import tensorflow as tf
 from convnlp.layers.checks import require_count
 from convnlp.layers.table_rows import gather_rows
 
-_FACTORS = (31_337, 28_411)  # for a single token and for the first of a pair; below 2**15, see `_buckets`
-MAX_BUCKETS = 2**16  # so that a bucket times a factor is an int32
+_FACTORS = (12_799, 15_383)  # for a single token and for the first of a pair; below 2**14, see `_buckets`
+MAX_BUCKETS = 2**17  # so that a bucket times a factor is an int32
 SCALE = 10.0
-_NONE = -1  # in place of the second token of a single one, and of both tokens where nothing is kept
+_EMPTY = -1  # key of a bucket that keeps nothing
 
 
 @keras.saving.register_keras_serializable(package="convnlp")
@@ -29,13 +29,13 @@ class HashedNgrams(keras.layers.Layer):
     (docs/recipes.md); a sum divided by sqrt(n) rather than a mean, so that its size does not depend on n.
 
     Args:
-        num_buckets: int in [1, 2**16]. M.
+        num_buckets: int in [1, 2**17]. M.
         output_dim: int. D.
         **kwargs: `name` of the Keras layer, which computes in float32.
 
     Attributes:
         table: float32 weight [M,D], E.
-        tokens: int32 weight [M,2], not trained: the token, or the two tokens, that each bucket keeps. Until
+        keys: int32 weight [M], not trained: which token or pair each bucket keeps, see `_keys`. Until
             `adapt` is called, none keeps any, and y = 0.
         row_scales: float32 [M], the scales of an int8 table, see `convnlp.models.int8_tables`; None except on
             export.
@@ -67,10 +67,10 @@ class HashedNgrams(keras.layers.Layer):
             shape=(self.num_buckets, self.output_dim),
             initializer=keras.initializers.RandomUniform(-1 / self.num_buckets, 1 / self.num_buckets),
         )
-        self.tokens = self.add_weight(
-            name="ngram_tokens",
-            shape=(self.num_buckets, 2),
-            initializer=keras.initializers.Constant(_NONE),
+        self.keys = self.add_weight(
+            name="ngram_keys",
+            shape=(self.num_buckets,),
+            initializer=keras.initializers.Constant(_EMPTY),
             dtype="int32",
             trainable=False,
         )
@@ -78,26 +78,39 @@ class HashedNgrams(keras.layers.Layer):
     @property
     def is_adapted(self):
         """Whether any bucket keeps an n-gram, a bool."""
-        return bool(np.any(self.tokens.numpy() != _NONE))
+        return bool(np.any(self.keys.numpy() != _EMPTY))
 
     def adapt(self, token_ids):
         """Chooses what each bucket keeps: the token or pair, of all that fall into it, that most texts have.
 
-        Of those that equally many have, the one with the smallest ids is kept.
+        Of those that equally many have, the one with the smallest key is kept.
 
         Args:
             token_ids: int32 `tf.RaggedTensor` [N,(T)], texts without pads.
         """
         if not self.built:
             self.build()
-        found, counts = _ngrams_of(token_ids)
-        single, pair = (buckets.numpy() for buckets in self._buckets(tf.constant(found, tf.int32)))
-        buckets = np.where(found[:, 1] == _NONE, single[:, 0], pair[:, 0])
-        order = np.lexsort((-counts, buckets))  # stable, and `found` is sorted
-        used, first = np.unique(buckets[order], return_index=True)
-        tokens = np.full([self.num_buckets, 2], _NONE, "int32")
-        tokens[used] = found[order[first]]
-        self.tokens.assign(tokens)
+        found, counts = self._ngrams_of(token_ids)  # each a bucket and a key
+        order = np.lexsort((found[:, 1], -counts, found[:, 0]))
+        used, first = np.unique(found[order, 0], return_index=True)
+        keys = np.full(self.num_buckets, _EMPTY, "int32")
+        keys[used] = found[order[first], 1]
+        self.keys.assign(keys)
+
+    def _ngrams_of(self, token_ids):
+        """Returns bucket and key of each n-gram of texts, int64 [G,2], and how many texts have it, [G]."""
+        ids = token_ids.flat_values.numpy()[np.newaxis].astype("int32")
+        texts = np.repeat(np.arange(token_ids.nrows()), token_ids.row_lengths())
+        are_neighbours = texts[1:] == texts[:-1]
+        buckets, keys = (
+            np.concatenate([single.numpy()[0], pair.numpy()[0, are_neighbours]]).astype("int64")
+            for single, pair in (self._buckets(ids), _keys(ids))
+        )
+        texts = np.concatenate([texts, texts[1:][are_neighbours]])
+        found, places = np.unique(buckets << 32 | keys, return_inverse=True)
+        once = np.unique(texts * len(found) + places)
+        counts = np.bincount(once % max(len(found), 1), minlength=len(found))
+        return np.stack([found >> 32, found & (1 << 32) - 1], axis=1), counts
 
     def call(self, token_ids, padding_mask):
         """Maps token_ids int [B,T] and padding_mask bool [B,T], True = token, to float32 [B,D]."""
@@ -122,11 +135,8 @@ class HashedNgrams(keras.layers.Layer):
         is_present = tf.concat(
             [padding_mask, tf.logical_and(padding_mask[:, 1:], padding_mask[:, :-1])], axis=1
         )
-        first = tf.concat([token_ids, token_ids[:, :-1]], axis=1)
-        second = tf.concat([tf.fill(tf.shape(token_ids), _NONE), token_ids[:, 1:]], axis=1)
-        buckets = tf.concat(self._buckets(token_ids), axis=1)
-        kept = tf.gather(tf.convert_to_tensor(self.tokens), buckets)  # [B,2T-1,2]
-        is_kept = tf.reduce_all(tf.equal(kept, tf.stack([first, second], axis=2)), axis=2)
+        buckets, keys = (tf.concat(each, axis=1) for each in (self._buckets(token_ids), _keys(token_ids)))
+        is_kept = tf.equal(tf.gather(tf.convert_to_tensor(self.keys), buckets), keys)
         buckets = tf.where(tf.logical_and(is_present, is_kept), buckets, -1)
         buckets = tf.sort(buckets, axis=1, direction="DESCENDING")
         is_repeated = tf.pad(tf.equal(buckets[:, 1:], buckets[:, :-1]), [[0, 0], [1, 0]])
@@ -147,22 +157,12 @@ class HashedNgrams(keras.layers.Layer):
         return {**super().get_config(), "num_buckets": self.num_buckets, "output_dim": self.output_dim}
 
 
-def _ngrams_of(token_ids):
-    """Returns the tokens and pairs of neighbours of texts, sorted, and how many texts have each.
+def _keys(token_ids):
+    """Returns what tells the n-grams of a bucket apart, int32: of tokens, [B,T], and of pairs, [B,T-1].
 
-    Args:
-        token_ids: int32 `tf.RaggedTensor` [N,(T)].
-
-    Returns:
-        (int64 [G,2], int64 [G]).
+    A key is 2^16 a + b + 1 for a pair (a, b) and 2^16 a for the token a, with a modulo 2^15 and b + 1 modulo
+    2^16. With a vocabulary of more than 2^15 - 1 tokens, two n-grams may have one key, but hardly ever in one
+    bucket.
     """
-    ids = token_ids.flat_values.numpy().astype("int64")
-    texts = np.repeat(np.arange(token_ids.nrows()), token_ids.row_lengths())
-    are_neighbours = texts[1:] == texts[:-1]
-    single = ids << 32 | 0  # a pair's second token is stored plus 1
-    pairs = (ids[:-1] << 32 | ids[1:] + 1)[are_neighbours]
-    texts = np.concatenate([texts, texts[1:][are_neighbours]])
-    keys, places = np.unique(np.concatenate([single, pairs]), return_inverse=True)
-    once = np.unique(texts * len(keys) + places)
-    counts = np.bincount(once % max(len(keys), 1), minlength=len(keys))
-    return np.stack([keys >> 32, (keys & (1 << 32) - 1) - 1], axis=1), counts
+    single = tf.math.floormod(token_ids, 2**15) * 2**16
+    return single, single[:, :-1] + tf.math.floormod(token_ids[:, 1:] + 1, 2**16)

@@ -28,7 +28,7 @@ class TextClassifier(PooledHead, keras_nlp.models.TextClassifier):
             of texts, see `pool_pair`; "attention" or "class_attention", which learn what to look at, see
             `AttentionPooling` and `ClassAttention` in convnlp/layers/learned_pooling.py.
         dropout: float in [0, 1), on the pooled vector. Default 0.3.
-        ngram_buckets: int in [0, 2**16]. Rows of a table of hashed tokens and pairs of tokens, whose sum is
+        ngram_buckets: int in [0, 2**17]. Rows of a table of hashed tokens and pairs of tokens, whose sum is
             appended to the pooled vector; see `convnlp.layers.HashedNgrams`. Before `fit`, `ngrams.adapt`
             chooses which ones. Default 0: no table.
         ngram_dim: int >= 1. Columns of that table. Default 16.

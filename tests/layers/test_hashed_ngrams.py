@@ -15,8 +15,12 @@ RNG = np.random.default_rng(0)
 
 def bucket_of(ngram, num_buckets):
     if len(ngram) == 1:
-        return ngram[0] % num_buckets * 31_337 % num_buckets
-    return (ngram[0] % num_buckets * 28_411 % num_buckets + ngram[1]) % num_buckets
+        return ngram[0] % num_buckets * 12_799 % num_buckets
+    return (ngram[0] % num_buckets * 15_383 % num_buckets + ngram[1]) % num_buckets
+
+
+def key_of(ngram):
+    return ngram[0] % 2**15 * 2**16 + ((ngram[1] + 1) % 2**16 if len(ngram) == 2 else 0)
 
 
 def ngrams_of(tokens):
@@ -24,10 +28,10 @@ def ngrams_of(tokens):
 
 
 def kept_of(texts, num_buckets):
-    """Bucket -> its n-gram: of those that most texts have, the one with the smallest ids."""
+    """Bucket -> its n-gram: of those that most texts have, the one with the smallest key."""
     counts = collections.Counter(ngram for text in texts for ngram in ngrams_of(text))
     kept = {}
-    for ngram in sorted(counts):
+    for ngram in sorted(counts, key=key_of):
         bucket = bucket_of(ngram, num_buckets)
         if bucket not in kept or counts[ngram] > counts[kept[bucket]]:
             kept[bucket] = ngram
@@ -53,10 +57,10 @@ def some_texts(count, vocabulary):
     return [RNG.choice(vocabulary, RNG.integers(0, 30)).tolist() for _ in range(count)]
 
 
-@pytest.fixture(params=[7, 1000, 65_521, MAX_BUCKETS])
+@pytest.fixture(params=[7, 1000, 65_521, 2**16, MAX_BUCKETS])
 def adapted(request):
-    """A layer that kept n-grams of texts, these texts, and a vocabulary whose ids exceed the buckets."""
-    vocabulary = RNG.choice(300_000, 40, replace=False)
+    """A layer that kept n-grams of texts, these texts, and their vocabulary."""
+    vocabulary = RNG.choice(30_000, 40, replace=False)
     texts = some_texts(60, vocabulary)
     layer = HashedNgrams(request.param, 3)
     layer.adapt(tf.ragged.constant(texts, tf.int32))
@@ -68,9 +72,8 @@ def test_each_bucket_keeps_the_ngram_that_most_texts_have(adapted):
     layer, texts, _ = adapted
     kept = kept_of(texts, layer.num_buckets)
     assert kept
-    for bucket, tokens in enumerate(layer.tokens.numpy().tolist()):
-        first, second = (*kept.get(bucket, ()), -1, -1)[:2]
-        assert tokens == [first, second]
+    keys = layer.keys.numpy().tolist()
+    assert keys == [key_of(kept[bucket]) if bucket in kept else -1 for bucket in range(layer.num_buckets)]
 
 
 def test_equals_the_loops(adapted):
@@ -112,13 +115,27 @@ def test_nearly_all_pairs_of_a_vocabulary_are_told_apart():
         assert len(np.unique(buckets)) > 0.95 * 4000  # 97 % if they were drawn at random
 
 
+def test_large_vocabularies_are_told_apart_too():
+    """All ids are in the range of int32; 2**15 and 2**16 apart, they have the same key."""
+    ids = [2**15 + 7, 2**16 + 7, 2**31 - 1, 250_000]
+    layer = HashedNgrams(MAX_BUCKETS, 1)
+    layer.adapt(tf.ragged.constant([ids], tf.int32))
+    layer.table.assign(tf.ones([MAX_BUCKETS, 1]))
+    assert np.all(layer.keys.numpy() >= -1)
+    for text in (ids, ids[:2], ids[2:], [ids[3]]):
+        np.testing.assert_allclose(
+            layer(*padded([text]))[0, 0], SCALE * np.sqrt(2 * len(text) - 1), rtol=1e-6
+        )
+    assert not np.any(layer(*padded([[7], [8, 9]])))
+
+
 @pytest.mark.parametrize(("tokens", "lengths"), [([], []), ([], [0]), ([3], [1])])
 def test_adapts_to_few_texts_and_to_none(tokens, lengths):
     layer = HashedNgrams(64, 2)
     layer.adapt(
         tf.RaggedTensor.from_row_lengths(tf.constant(tokens, tf.int32), tf.constant(lengths, tf.int64))
     )
-    assert np.sum(layer.tokens.numpy()[:, 0] >= 0) == len(tokens)
+    assert np.sum(layer.keys.numpy() >= 0) == len(tokens)
 
 
 @pytest.mark.parametrize("num_buckets", [0, MAX_BUCKETS + 1, 2.0])

@@ -72,8 +72,8 @@ def ngrams_of(ids):
 
 def bucket_of(ngram, buckets):
     if len(ngram) == 1:
-        return ngram[0] % buckets * 31_337 % buckets
-    return (ngram[0] % buckets * 28_411 % buckets + ngram[1]) % buckets
+        return ngram[0] % buckets * 12_799 % buckets
+    return (ngram[0] % buckets * 15_383 % buckets + ngram[1]) % buckets
 
 
 def test_features_are_what_the_layer_sums_up(joined, found, held_out):
@@ -328,12 +328,27 @@ def test_all_right_gives_finite_weights():
     assert max(joint.mixture([logits, logits], np.array([0, 1, 2]))) < 5
 
 
+def texts_of(num_tokens):
+    return examples.Examples(
+        (tf.RaggedTensor.from_row_lengths(tf.ones(num_tokens, tf.int32), [num_tokens]),), (1,), [0]
+    )
+
+
+@pytest.mark.parametrize("num_tokens", [10, 2**17, 2**17 + 1])
 @pytest.mark.parametrize("num_classes", [2, 16, 17, 100, 256, 257, 10**6, 10**7])
-def test_the_table_is_never_large(num_classes):
-    buckets = ngrams.buckets_for(num_classes)
-    assert buckets == 0 or 2**12 <= buckets <= 2**16
+def test_the_table_is_never_large(num_classes, num_tokens):
+    buckets = ngrams.buckets_for(num_classes, texts_of(num_tokens))
+    assert buckets == 0 or 2**12 <= buckets <= 2**17
     assert buckets * num_classes <= 2**20
     assert (buckets > 0) == (num_classes <= 256)
+
+
+@pytest.mark.parametrize(
+    ("num_classes", "num_tokens", "expected"),
+    [(2, 2**17, 2**16), (2, 2**17 + 1, 2**17), (8, 10**6, 2**17), (9, 10**6, 2**16), (20, 10**6, 2**15)],
+)
+def test_many_texts_have_more_buckets_if_there_are_few_classes(num_classes, num_tokens, expected):
+    assert ngrams.buckets_for(num_classes, texts_of(num_tokens)) == expected
 
 
 class Plain(TextClassifier):

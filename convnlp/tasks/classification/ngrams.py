@@ -20,14 +20,20 @@ _BATCH_SIZE = 64
 _LEAST_PART = 0.05  # of the logits: with less, an encoder hardly counts
 
 
-def buckets_for(num_classes):
+def buckets_for(num_classes, found):
     """Returns the number of buckets: a power of two with at most `MAX_WEIGHTS` weights; 0 if too few.
 
-    Example:
-    >>> [buckets_for(number) for number in (2, 16, 20, 1_000)]
-    [65536, 65536, 32768, 0]
+    2^17 buckets are filled by more tokens than that; for fewer, half of them are enough.
+
+    Args:
+        num_classes: int.
+        found: `Examples` to learn from.
     """
-    buckets = min(hashed_ngrams.MAX_BUCKETS, 1 << (MAX_WEIGHTS // num_classes).bit_length() >> 1)
+    num_tokens = len(found.columns[0].flat_values)
+    most = hashed_ngrams.MAX_BUCKETS
+    if num_tokens <= most:
+        most //= 2
+    buckets = min(most, 1 << (MAX_WEIGHTS // num_classes).bit_length() >> 1)
     return buckets if buckets >= _LEAST_BUCKETS else 0
 
 
@@ -137,7 +143,7 @@ def joined(model, layer, head, linear, shares):
     config = {**model.get_config(), "ngram_buckets": len(table), "ngram_dim": model.num_classes}
     config |= {"backbone": model.backbone, "preprocessor": model.preprocessor}
     classifier = type(model)(**config)
-    classifier.ngrams.set_weights([table, layer.tokens])
+    classifier.ngrams.set_weights([table, layer.keys])
     identity = np.eye(model.num_classes) * ngram_share / hashed_ngrams.SCALE
     classifier.head.set_weights(
         [np.concatenate([share * kernel, identity]), share * own_bias + ngram_share * bias]

@@ -40,7 +40,7 @@ class Classification(PooledHeadTask):
 
     Args:
         ngram_buckets: int, buckets of `ngrams.join` after training; 0 for none. An option. Default None:
-            `ngrams.buckets_for` the number of classes. A `model_cls` that does not take it has none.
+            `ngrams.buckets_for` the classes and texts. A `model_cls` that does not take it has none.
         r_drop: float, see `classification_loss`. An option. Default 0.
         teachers: sequence of str, presets of classifiers with the same classes. The model learns their mean
             answer to a text alongside its label, see `classification_loss`; for a text without one, the class
@@ -138,7 +138,7 @@ class Classification(PooledHeadTask):
         return {"num_classes": self.label.num_classes, "labels": list(self.label.names)}
 
     def trained(self, model, found, held_out, learns=False):
-        if not (num_buckets := self._num_buckets(model)):
+        if not (num_buckets := self._num_buckets(model, found)):
             return model, model
         return ngrams.join(model, num_buckets, found, self._weighed(held_out), learns)
 
@@ -153,9 +153,9 @@ class Classification(PooledHeadTask):
             return None
         return class_weights(self.class_weights, self.label.names, labels)[labels]
 
-    def _num_buckets(self, model):
+    def _num_buckets(self, model, found):
         given = self.ngram_buckets
-        number = ngrams.buckets_for(self.label.num_classes) if given is None else given
+        number = ngrams.buckets_for(self.label.num_classes, found) if given is None else given
         if number and not ngrams.takes(model):
             logging.warning("no n-grams are joined: %s takes no `ngram_buckets`", type(model).__name__)
             return 0
@@ -176,7 +176,7 @@ class Classification(PooledHeadTask):
         in each fit, and in no choice.
         """
         parts = [heads.Part("", features, self.linear_heads, penalties)]
-        if num_buckets := self._num_buckets(model):
+        if num_buckets := self._num_buckets(model, found):
             layer = ngrams.adapted(num_buckets, self.label.num_classes, found)
             counts = ngrams.features(layer, found)
             parts.append(heads.Part("ngram_", counts, self._ngram_heads, ngrams.PENALTIES))
