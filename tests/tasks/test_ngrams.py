@@ -11,6 +11,7 @@ import tensorflow as tf
 from scipy import sparse, special
 
 from convnlp.data import Label, examples
+from convnlp.layers import HashedNgrams
 from convnlp.models import Seq2SeqBackbone, TextClassifier, linear_head
 from convnlp.tasks import Classification
 from convnlp.tasks.classification import joint, ngrams
@@ -85,6 +86,15 @@ def test_features_are_what_the_layer_sums_up(joined, found, held_out):
         counted = [bucket for bucket, ngram in kept.items() if ngram in ngrams_of(ids)]
         expected[counted] = 1 / np.sqrt(len(counted))
         np.testing.assert_allclose(row, expected)
+
+
+def test_of_very_many_texts_every_nth_chooses_the_ngrams(found, monkeypatch):
+    rows = found.columns[0]
+    monkeypatch.setattr(ngrams, "_MAX_ADAPTED", len(rows.flat_values) // 2 + 1)
+    layer = ngrams.adapted(NUM_BUCKETS, NUM_CLASSES, found)
+    half = HashedNgrams(NUM_BUCKETS, NUM_CLASSES)
+    half.adapt(tf.ragged.constant(rows.to_list()[::2], tf.int32))
+    np.testing.assert_array_equal(layer.keys, half.keys)
 
 
 def test_a_text_of_which_nothing_is_kept_has_no_features(found):

@@ -17,6 +17,7 @@ MAX_RATIO_CLASSES = 8  # from 10 on, it gains nothing; with few texts per class,
 MAX_WEIGHTS = 2**20
 _LEAST_BUCKETS = 2**12
 _BATCH_SIZE = 64
+_MAX_ADAPTED = 2**22  # tokens, for which `adapt` takes seconds and less than a gigabyte
 _LEAST_PART = 0.05  # of the logits: with less, an encoder hardly counts
 
 
@@ -119,9 +120,13 @@ def _report(members, shares, labels):
 
 
 def adapted(num_buckets, num_classes, found):
-    """Returns a `HashedNgrams` layer whose buckets keep n-grams of the examples that are learned from."""
+    """Returns a `HashedNgrams` layer whose buckets keep n-grams of the examples that are learned from.
+
+    Of very many, every second or every n-th is enough to see which n-grams are frequent.
+    """
+    rows = found.columns[0]
     layer = HashedNgrams(num_buckets, num_classes)
-    layer.adapt(found.columns[0])
+    layer.adapt(rows[:: 1 + len(rows.flat_values) // _MAX_ADAPTED])
     return layer
 
 
