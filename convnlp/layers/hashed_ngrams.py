@@ -1,7 +1,6 @@
 """A bag of n-grams: which tokens and pairs of neighbours a text has, wherever they are in it."""
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from convnlp.layers.checks import require_count
@@ -78,7 +77,7 @@ class HashedNgrams(keras.layers.Layer):
     @property
     def is_adapted(self):
         """Whether any bucket keeps an n-gram, a bool."""
-        return bool(np.any(self.keys.numpy() != _EMPTY))
+        return bool(tf.reduce_any(tf.not_equal(self.keys, _EMPTY)))
 
     def adapt(self, token_ids):
         """Chooses what each bucket keeps: the token or pair, of all that fall into it, that most texts have.
@@ -90,27 +89,26 @@ class HashedNgrams(keras.layers.Layer):
         """
         if not self.built:
             self.build()
-        found, counts = self._ngrams_of(token_ids)  # each a bucket and a key
-        order = np.lexsort((found[:, 1], -counts, found[:, 0]))
-        used, first = np.unique(found[order, 0], return_index=True)
-        keys = np.full(self.num_buckets, _EMPTY, "int32")
-        keys[used] = found[order[first], 1]
-        self.keys.assign(keys)
+        buckets, keys, counts = self._ngrams_of(token_ids)
+        # The largest key is 2^31 - 1. A count comes before a key.
+        best = tf.math.unsorted_segment_max(counts * 2**31 + (2**31 - 1 - keys), buckets, self.num_buckets)
+        kept = 2**31 - 1 - tf.math.floormod(best, 2**31)
+        self.keys.assign(tf.cast(tf.where(best > 0, kept, _EMPTY), tf.int32))
 
     def _ngrams_of(self, token_ids):
-        """Returns bucket and key of each n-gram of texts, int64 [G,2], and how many texts have it, [G]."""
-        ids = token_ids.flat_values.numpy()[np.newaxis].astype("int32")
-        texts = np.repeat(np.arange(token_ids.nrows()), token_ids.row_lengths())
-        are_neighbours = texts[1:] == texts[:-1]
+        """Returns the bucket, the key and the number of texts of each n-gram in texts, three int64 [G]."""
+        ids, texts = token_ids.flat_values[tf.newaxis], token_ids.value_rowids()
+        are_neighbours = tf.equal(texts[1:], texts[:-1])
         buckets, keys = (
-            np.concatenate([single.numpy()[0], pair.numpy()[0, are_neighbours]]).astype("int64")
+            tf.cast(tf.concat([single[0], tf.boolean_mask(pair[0], are_neighbours)], axis=0), tf.int64)
             for single, pair in (self._buckets(ids), _keys(ids))
         )
-        texts = np.concatenate([texts, texts[1:][are_neighbours]])
-        found, places = np.unique(buckets << 32 | keys, return_inverse=True)
-        once = np.unique(texts * len(found) + places)
-        counts = np.bincount(once % max(len(found), 1), minlength=len(found))
-        return np.stack([found >> 32, found & (1 << 32) - 1], axis=1), counts
+        texts = tf.cast(tf.concat([texts, tf.boolean_mask(texts[1:], are_neighbours)], axis=0), tf.int64)
+        found, places = tf.unique(buckets * 2**31 + keys, tf.int64)
+        size = tf.size(found, tf.int64)
+        once, _ = tf.unique(texts * size + places)
+        counts = tf.math.unsorted_segment_sum(tf.ones_like(once), once % tf.maximum(size, 1), size)
+        return found // 2**31, found % 2**31, counts
 
     def call(self, token_ids, padding_mask):
         """Maps token_ids int [B,T] and padding_mask bool [B,T], True = token, to float32 [B,D]."""
