@@ -48,7 +48,7 @@ LogicalOr MatMul Max Maximum Mean MergeV2Checkpoints Minimum Mul MulNoNan Neg No
 Pack Pad ParseExampleV2 Placeholder Pow Prod Range ReadVariableOp RealDiv ReduceJoin Relu Reshape
 RestoreV2 ReverseV2 Rsqrt SaveV2 ScatterNd Select SelectV2 Shape ShardedFilename Sigmoid Sin Softmax
 Split Square SquaredDifference Squeeze StatefulPartitionedCall StaticRegexFullMatch StaticRegexReplace
-StopGradient StridedSlice StringJoin Sub Sum Tanh Tile Transpose Unpack VarHandleOp VarIsInitializedOp
+StopGradient StridedSlice StringJoin Sub Sum Tanh Tile TopKV2 Transpose Unpack VarHandleOp VarIsInitializedOp
 Where While ZerosLike
 """
 STOCK_OPS = set(_STOCK.split())
