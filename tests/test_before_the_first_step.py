@@ -7,7 +7,7 @@ import re
 import pytest
 import tensorflow as tf
 
-from convnlp import finetune, outputs, pretrain
+from convnlp import finetune, outputs, pretrain, product_speed
 from convnlp.configs import finetune_classification, finetune_cogs, pretrain_mini
 from convnlp.data import SourceError, examples, source_error_message
 from convnlp.finetuning import data, steps
@@ -234,7 +234,7 @@ def test_the_estimate_counts_the_logits(folder, tmp_path, monkeypatch, program, 
         "_of",
         lambda config, backbone, length, logits_per_token, speed: counted.append(logits_per_token),
     )
-    monkeypatch.setattr(estimate, "products_per_second", lambda dtype: 1e9)
+    monkeypatch.setattr(product_speed, "products_per_second", lambda dtype: 1e9)
     config = pretrain_mini.get_config("lightweight_conv")
     config = config if program is pretrain else finetune_classification.get_config()
     fields = {

@@ -283,7 +283,7 @@ def test_another_machine_does_not_change_the_type_of_numbers_unnoticed(begun, fo
     config = pretraining(folder)
     assert config.train.dtype == "auto"
     here = json.loads((begun / "config.json").read_text())["strategy"]["dtype"]
-    monkeypatch.setattr(components, "_has_bfloat16", lambda strategy: here == "float32")
+    monkeypatch.setattr(components, "_has_fast_bfloat16", lambda strategy: here == "float32")
     with pytest.raises(ValueError, match=f"strategy.dtype: '{here}' -> .*--resume_with_changes continues it"):
         experiment.prepare(config, begun)
     experiment.prepare(config, begun, resume_with_changes=True)

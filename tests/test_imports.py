@@ -74,6 +74,7 @@ RULES = {
     "convnlp.losses": (("convnlp.kernels", "convnlp.layers"), ("tensorflow",)),
     "convnlp.options": (("convnlp.data",), ()),
     "convnlp.outputs": (("convnlp.models",), ()),
+    "convnlp.product_speed": ((), ("tensorflow",)),
     "convnlp.tables": ((), ()),
     "convnlp.tasks": (
         (
@@ -123,6 +124,7 @@ RULES = {
             "convnlp.objectives",
             "convnlp.options",
             "convnlp.outputs",
+            "convnlp.product_speed",
             "convnlp.tasks",
             "convnlp.training",
         ),
@@ -143,6 +145,7 @@ RULES = {
             "convnlp.kernels",
             "convnlp.models",
             "convnlp.outputs",
+            "convnlp.product_speed",
             "convnlp.programs",
             "convnlp.saved_model_operations",
             "convnlp.saved_model_sums",

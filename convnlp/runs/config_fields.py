@@ -178,7 +178,7 @@ FIELDS = {
     "train.checkpoint_every": Field("steps between two checkpoints", _POSITIVE, ALWAYS),
     "train.keep_checkpoints": Field("how many of the newest checkpoints are kept", _POSITIVE, ALWAYS),
     "train.dtype": Field(
-        "auto means mixed_bfloat16 if the machine computes in it",
+        "auto means mixed_bfloat16 if the machine is faster in it",
         rules.one_of(("auto", "float32", "mixed_bfloat16")),
     ),
     "train.deterministic": Field("whether equal runs give bit-identical results", rules.BOOL),

@@ -7,12 +7,12 @@ measured.
 
 import os
 import pathlib
-import time
 from typing import NamedTuple
 
 import tensorflow as tf
 from absl import logging
 
+from convnlp import product_speed
 from convnlp.data import batching
 from convnlp.runs import stages
 from convnlp.training import progress
@@ -27,7 +27,6 @@ _SECONDS_PER_LAYOUT = 4.0  # to trace and compile the step for each shape of a b
 _COPIES_OF_WEIGHTS = 4  # gradient, its clipped copy, two slots; float32
 _BYTES_PER_ACTIVATION = 60  # needed by the backward pass per token, layer and dimension
 _BYTES_OF_GRAPH = 250e6
-_PROBE = (1024, 512, 2048)  # rows, inner dimension and columns of a product that takes a few milliseconds
 
 
 class Estimate(NamedTuple):
@@ -64,7 +63,8 @@ def report(config, strategy, backbone, mean_length=None, logits_per_token=0.0):
     is_cpu = not (tf.config.list_physical_devices("GPU") or isinstance(strategy, tf.distribute.TPUStrategy))
     if not is_cpu or strategy.num_replicas_in_sync > 1 or strategy_lib.workers(strategy)[1] > 1:
         return None
-    found = _of(config, backbone, mean_length, logits_per_token, products_per_second(backbone.compute_dtype))
+    speed = product_speed.products_per_second(backbone.compute_dtype)
+    found = _of(config, backbone, mean_length, logits_per_token, speed)
     logging.warning("%s steps of training on this machine: %s", f"{config.train.num_steps:,}", found)
     return found
 
@@ -102,24 +102,6 @@ def _activations(backbone, lengths, logits_per_token):
     )
     logits = lengths[0] * logits_per_token + lengths[1]
     return layers * _BYTES_PER_ACTIVATION * backbone.hidden_dim + 8 * logits * backbone.vocabulary_size
-
-
-def products_per_second(dtype):
-    """Returns the multiply-adds per second of a matrix product here, measured within about ten milliseconds.
-
-    Args:
-        dtype: str, "float32" or "bfloat16".
-    """
-    rows, columns, outputs = _PROBE
-    left, right = (tf.ones(shape, dtype) for shape in ((rows, columns), (columns, outputs)))
-    # Only the product's sum is returned, so that nothing is copied.
-    product = tf.function(lambda left, right: tf.reduce_sum(left @ right), autograph=False)
-    shortest = float("inf")
-    for _ in range(6):
-        start = time.perf_counter()
-        product(left, right).numpy()
-        shortest = min(shortest, time.perf_counter() - start)
-    return rows * columns * outputs / shortest
 
 
 def _resident_bytes():

@@ -1,16 +1,9 @@
 """Chooses the number types of a SavedModel: that of its matrix products, and that of its tables."""
 
-import time
-
-import tensorflow as tf
-
+from convnlp import product_speed
 from convnlp.tasks import task_of
 
 DTYPES = ("auto", "float32", "bfloat16")
-
-_SHAPE = (256, 512, 1024)  # rows, inputs and outputs of the timed product
-_REPEATS = 7
-_WORTH_IT = 0.8  # share of the time in float32; less gain would be lost to casts of activations
 
 
 def resolve(dtype, model):
@@ -32,7 +25,7 @@ def resolve(dtype, model):
     if dtype == "float32" or (dtype == "auto" and task_of(model).generates):
         return "float32"
     if dtype == "auto":
-        return "bfloat16" if time_share() < _WORTH_IT else "float32"
+        return "bfloat16" if product_speed.bfloat16_is_faster() else "float32"
     if task_of(model).generates:  # rounding may change a token, and thus all that follow
         raise ValueError(
             f"`dtype` must be float32 for a model that writes text, such as a {type(model).__name__}. "
@@ -53,23 +46,3 @@ def check_tables(quantize_tables, model):
             "`quantize_tables` must be False for a model that writes text, because its token table also "
             f"gives the logits. Received: quantize_tables=True for a {type(model).__name__}"
         )
-
-
-def time_share():
-    """Times a matrix product in bfloat16 on this machine, as a share of the time in float32.
-
-    The flags of a CPU do not tell: with avx512_bf16 but without amx_bf16, some CPUs are faster and some are
-    not.
-    """
-    rows, inputs, outputs = _SHAPE
-    runs = {}
-    for dtype in ("float32", "bfloat16"):
-        factors = tf.ones([rows, inputs], dtype), tf.ones([inputs, outputs], dtype)
-        runs[dtype] = tf.function(tf.matmul, autograph=False), factors
-    best = dict.fromkeys(runs, float("inf"))
-    for _ in range(_REPEATS):  # in turns, so that another program's work does not fall on only one of them
-        for dtype, (product, factors) in runs.items():
-            start = time.perf_counter()
-            product(*factors).numpy()
-            best[dtype] = min(best[dtype], time.perf_counter() - start)
-    return best["bfloat16"] / best["float32"]

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from convnlp import kernels
+from convnlp import kernels, product_speed
 from convnlp.export import preset
 from convnlp.export.edge_model import EdgeModel
 from convnlp.export.lite import comparison
@@ -138,20 +138,16 @@ def test_models_that_write_text_are_refused(kind, preset_of, tmp_path, monkeypat
     with pytest.raises(ValueError, match="`dtype` must be float32 for a model that writes text") as error:
         versions.export(str(preset_of(kind, SHORT)), str(tmp_path / "m"), dtype="bfloat16")
     assert "\n" not in str(error.value)
-    monkeypatch.setattr(precision, "time_share", lambda: 0.1)
+    monkeypatch.setattr(product_speed, "time_share", lambda: 0.1)
     assert precision.resolve("auto", preset.load(str(preset_of(kind, SHORT)))) == "float32"
 
 
 @pytest.mark.parametrize(("share", "dtype"), [(0.79, "bfloat16"), (0.81, "float32"), (1.6, "float32")])
 def test_auto_takes_what_is_clearly_faster(share, dtype, small, monkeypatch):
-    monkeypatch.setattr(precision, "time_share", lambda: share)
+    monkeypatch.setattr(product_speed, "time_share", lambda: share)
     assert precision.resolve("auto", small) == dtype
     assert precision.resolve("float32", small) == "float32"
     assert precision.resolve("bfloat16", small) == "bfloat16"
-
-
-def test_the_time_of_a_product_is_measured():
-    assert precision.time_share() > 0
 
 
 def test_other_types_are_refused(small):
