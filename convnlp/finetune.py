@@ -21,7 +21,7 @@ from convnlp.finetuning.outcome import LeftOut, Outcome
 from convnlp.models.reading import mixes_any_length
 from convnlp.runs import components, estimate, experiment, given_fields, stages
 from convnlp.tasks import fields
-from convnlp.training import graphs, loop, optimizers
+from convnlp.training import checkpoints, graphs, loop, optimizers
 from convnlp.training import strategy as strategy_lib
 from convnlp.training.shards import Sharded
 from convnlp.training.stages import Stage
@@ -87,6 +87,11 @@ def run(config, workdir, strategy, finish=False):
         optimizer = optimizers.build(config.optimizer, config.train.num_steps, model.backbone.depth_of)
     loss_fn = task.loss(model)
     evaluation = graphs.evaluation(strategy, lambda batch: loss_fn(batch, None, training=False))
+
+    if config.init_from and not checkpoints.steps(workdir):
+        model = task.begin(model, found)
+        backbones = {id(variable) for variable in model.backbone.variables}
+        strategy_lib.agree(strategy, [v for v in model.variables if id(v) not in backbones])
 
     # Training.
     expected = None

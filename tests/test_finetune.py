@@ -81,7 +81,15 @@ def test_classification_then_again_from_its_preset(directory):
 
     again, start = directory / "again", f"--config.init_from={scratch}/preset"
     ours = ("--config.data.split=train", "--config.data.validation_split=")
-    _, warm = run(again, *data, *ours, "--config.task.num_epochs=1", start, "--config.model.dropout=0.3")
+    more = ("--config.task.num_epochs=1", "--config.model.dropout=0.3")
+    flags = (*data, *ours, *more, start, "--config.task.options.fit_head_first=True")
+    fitted = "fitted the head to 2"  # hundred and some texts; the others are held out
+    process, warm = run(again, *flags)
+    assert fitted in process.stderr
+    process, resumed = run(again, *flags)
+    assert "Resuming at step" in process.stderr
+    assert fitted not in process.stderr
+    assert resumed["validation"] == warm["validation"]
     assert warm["validation"]["accuracy"] > 0.8
     learned = [json.loads((each / "report.json").read_text())["learned"] for each in (scratch, again)]
     assert learned == [False, True]  # a validation split that is given stays unseen

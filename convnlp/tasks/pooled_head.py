@@ -1,16 +1,26 @@
 """What the tasks of a `PooledHead` share: texts, or pairs of texts, in one row with a label."""
 
 import dataclasses
+import time
 from typing import ClassVar
 
-from convnlp.data import batching, examples
+import numpy as np
+from absl import logging
+
+from convnlp.data import batching, examples, rules
 from convnlp.layers import dropout_seed
 from convnlp.models import TextClassifierPreprocessor, Tokenizer
 from convnlp.models.pooled_encoder import POOLING, keeps_texts_apart, require_pooling
-from convnlp.tasks.rows import outputs_of
+from convnlp.options import option
+from convnlp.tasks.rows import outputs_of, vectors_of
 from convnlp.tasks.task import Task
 
 _FAR = 2**16  # tokens, beyond which no convolution sees
+_MAX_TOKENS = 2**18  # that the head is fitted to first, which takes some ten seconds
+_PENALTY = 0.01
+_BOOL_OR_NONE = rules.Rule(
+    f"None, or {rules.BOOL.text}", lambda value: value is None or rules.BOOL.holds(value)
+)
 
 
 def chosen_pooling(pooling, encoder, num_texts):
@@ -52,6 +62,8 @@ class PooledHeadTask(Task):
         text_fields: tuple of one or two str. Defaults to `("text",)`.
         pooling: str, the model's, or "auto" (default), see `chosen_pooling`.
         head_dropout: float, the model's. Default 0.
+        fit_head_first: bool. Whether training starts from the head that suits the backbone as it is, instead
+            of from random weights, see `begin`. An option. Default None: for more than eight classes.
     """
 
     takes_group: ClassVar[bool] = True
@@ -64,6 +76,7 @@ class PooledHeadTask(Task):
     text_fields: tuple = ("text",)
     pooling: str = "auto"
     head_dropout: float = 0.0
+    fit_head_first: bool | None = option(None, _BOOL_OR_NONE, head=False)
 
     def __post_init__(self):
         super().__post_init__()
@@ -121,6 +134,32 @@ class PooledHeadTask(Task):
             dropout=self.head_dropout,
             **self._model_arguments(),
         )
+
+    def begin(self, model, found):
+        """With `fit_head_first`, fits the `head` to the vectors of the encoder as it is.
+
+        With many classes, a head of random weights takes most of the training until each class has a
+        direction of its own, and the encoder follows its errors meanwhile.
+
+        Source: Kumar et al. 2022, linear probing, then fine-tuning, https://arxiv.org/abs/2202.10054.
+        Departs from it: of many examples, every n-th, `_MAX_TOKENS` tokens in all.
+        """
+        if not (self.fits_head and self._fits_head_first()):
+            return model
+        started = time.time()
+        every = 1 + len(found.columns[0].flat_values) // _MAX_TOKENS
+        seen = found.take(np.arange(0, len(found), every)) if every > 1 else found
+        (weights,) = self.linear_heads(vectors_of(model, seen), seen.labels, (_PENALTY,))
+        model.head.set_weights(weights)
+        logging.warning(
+            "fitted the head to %s texts, from where training starts, in %.0f s",
+            f"{len(seen):,}",
+            time.time() - started,
+        )
+        return model
+
+    def _fits_head_first(self):
+        return bool(self.fit_head_first)
 
     def _model_arguments(self):
         """Returns further arguments of the model, a dict."""

@@ -203,6 +203,15 @@ class Task(abc.ABC):
     def model(self, backbone):
         """Returns an untrained model of `model_cls` around a backbone."""
 
+    def begin(self, model, found):
+        """Returns a model with a pre-trained backbone as its training starts; by default, unchanged.
+
+        Args:
+            model: what `model` returned, whose weights may be changed in place.
+            found: what it will be trained on.
+        """
+        return model
+
     def trained(self, model, found, held_out, learns=False):
         """Finishes a trained model; by default, returns it unchanged.
 

@@ -150,10 +150,12 @@ def training_ends_after_its_epochs(case):
 
 
 def what_is_read_trains_and_finishes_a_model(case):
-    """`for_training` gives what `batches` takes, and `trained` gives two models of the task."""
+    """`for_training` gives what `batches` takes, `begin` a model of the task, and `trained` two of them."""
     found = case.task.for_training(case.task.read(case.source, training=True))
     _first(case, found, 2, training=True)
-    for model in case.task.trained(case.model(), found, case.found):
+    begun = case.task.begin(case.model(), found)
+    require(isinstance(begun, case.task.model_cls), f"`begin` gives a {type(begun).__name__}")
+    for model in case.task.trained(begun, found, case.found):
         require(isinstance(model, case.task.model_cls), f"`trained` gives a {type(model).__name__}")
 
 

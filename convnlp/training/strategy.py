@@ -8,6 +8,7 @@ import json
 import os
 import re
 
+import numpy as np
 import tensorflow as tf
 
 from convnlp.training import storage
@@ -158,6 +159,21 @@ def each_worker(strategy, values):
     own = tf.one_hot(worker, num_workers)[:, tf.newaxis] * tf.constant(values) / num_replicas  # [W,V]
     table = strategy.experimental_distribute_values_from_function(lambda context: own)
     return strategy.reduce("SUM", table, axis=None).numpy().tolist()
+
+
+def agree(strategy, variables):
+    """Gives variables the values that worker 0 has, in all processes, which must all call it.
+
+    What each process computes from the same data may differ in the last bits.
+    """
+    if workers(strategy)[1] == 1:
+        return
+    own = np.concatenate([variable.numpy().ravel() for variable in variables])
+    values = np.array(each_worker(strategy, own.tolist())[0], own.dtype)
+    for variable, part in zip(
+        variables, np.split(values, np.cumsum([v.numpy().size for v in variables])[:-1]), strict=True
+    ):
+        variable.assign(part.reshape(variable.shape))
 
 
 def own_rows(strategy, dataset):
