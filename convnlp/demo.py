@@ -50,7 +50,7 @@ def whole_way(tour, workdir):
         "fine-tune the preset",
         f"python -m convnlp finetune --config.data.source=csv:{here}/data/train.csv"
         f" --config.data.test_source=csv:{here}/data/test.csv --config.task.num_epochs=1"
-        f" --workdir={here}/finetuned",
+        f" --config.task.options.fit_head_first=True --workdir={here}/finetuned",
         lambda _: _accuracy(_read(workdir / "finetuned/results.json")["test"]),
         f"{workdir}/finetuned/report.html",
     )

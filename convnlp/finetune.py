@@ -88,7 +88,7 @@ def run(config, workdir, strategy, finish=False):
     loss_fn = task.loss(model)
     evaluation = graphs.evaluation(strategy, lambda batch: loss_fn(batch, None, training=False))
 
-    if config.init_from and not checkpoints.steps(workdir):
+    if not checkpoints.steps(workdir):
         model = task.begin(model, found)
         backbones = {id(variable) for variable in model.backbone.variables}
         strategy_lib.agree(strategy, [v for v in model.variables if id(v) not in backbones])

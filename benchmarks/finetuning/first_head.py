@@ -26,7 +26,7 @@ from convnlp import programs
 from convnlp.training import storage
 
 # Number of classes, number of epochs; None for as many as `finetune` chooses by the number of texts.
-TRIALS = ((77, 3), (77, None), (20, None), (10, None))
+TRIALS = ((77, 1), (77, 3), (77, None), (20, None), (10, None))
 
 
 def define_flags():

@@ -18,9 +18,6 @@ from convnlp.tasks.task import Task
 _FAR = 2**16  # tokens, beyond which no convolution sees
 _MAX_TOKENS = 2**18  # that the head is fitted to first, which takes some ten seconds
 _PENALTY = 0.01
-_BOOL_OR_NONE = rules.Rule(
-    f"None, or {rules.BOOL.text}", lambda value: value is None or rules.BOOL.holds(value)
-)
 
 
 def chosen_pooling(pooling, encoder, num_texts):
@@ -63,7 +60,10 @@ class PooledHeadTask(Task):
         pooling: str, the model's, or "auto" (default), see `chosen_pooling`.
         head_dropout: float, the model's. Default 0.
         fit_head_first: bool. Whether training starts from the head that suits the backbone as it is, instead
-            of from random weights, see `begin`. An option. Default None: for more than eight classes.
+            of from random weights, see `begin`. An option. Default False.
+
+    Raises:
+        ValueError: if the pooling does not fit the number of texts, or a head cannot be fitted.
     """
 
     takes_group: ClassVar[bool] = True
@@ -76,15 +76,25 @@ class PooledHeadTask(Task):
     text_fields: tuple = ("text",)
     pooling: str = "auto"
     head_dropout: float = 0.0
-    fit_head_first: bool | None = option(None, _BOOL_OR_NONE, head=False)
+    fit_head_first: bool = option(False, rules.BOOL, head=False)
 
     def __post_init__(self):
         super().__post_init__()
         _check_pooling(self.pooling, len(self.text_fields))
+        if self.fit_head_first and not self.fits_head:
+            raise ValueError(
+                f"`fit_head_first` of {self.name} must be False, because it has no `linear_heads`. "
+                "Received: fit_head_first=True"
+            )
 
     @classmethod
     def check_backbone(cls, config, backbone):
         super().check_backbone(config, backbone)
+        if config.task.options.get("fit_head_first") and not config.init_from:
+            raise ValueError(
+                "`task.options.fit_head_first` must be False unless `init_from` names a preset, because the "
+                "head is fitted to its encoder. Received: task.options.fit_head_first=True, init_from=''"
+            )
         _check_pooling(config.task.pooling, 2 if config.task.second_text_field else 1)
         if config.task.pooling != "auto":
             require_pooling("task.pooling", config.task.pooling, backbone.reading_stack)
@@ -144,7 +154,7 @@ class PooledHeadTask(Task):
         Source: Kumar et al. 2022, linear probing, then fine-tuning, https://arxiv.org/abs/2202.10054.
         Departs from it: of many examples, every n-th, `_MAX_TOKENS` tokens in all.
         """
-        if not (self.fits_head and self._fits_head_first()):
+        if not self.fit_head_first:
             return model
         started = time.time()
         every = 1 + len(found.columns[0].flat_values) // _MAX_TOKENS
@@ -157,9 +167,6 @@ class PooledHeadTask(Task):
             time.time() - started,
         )
         return model
-
-    def _fits_head_first(self):
-        return bool(self.fit_head_first)
 
     def _model_arguments(self):
         """Returns further arguments of the model, a dict."""

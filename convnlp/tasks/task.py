@@ -204,7 +204,7 @@ class Task(abc.ABC):
         """Returns an untrained model of `model_cls` around a backbone."""
 
     def begin(self, model, found):
-        """Returns a model with a pre-trained backbone as its training starts; by default, unchanged.
+        """Returns a model as its training starts; by default, unchanged. A resumed run does not ask for it.
 
         Args:
             model: what `model` returned, whose weights may be changed in place.

@@ -5,6 +5,7 @@ processes. Written from TensorFlow's documentation and never run: `tpu`, and eve
 """
 
 import json
+import math
 import os
 import re
 
@@ -166,13 +167,12 @@ def agree(strategy, variables):
 
     What each process computes from the same data may differ in the last bits.
     """
-    if workers(strategy)[1] == 1:
+    if workers(strategy)[1] == 1 or not variables:
         return
     own = np.concatenate([variable.numpy().ravel() for variable in variables])
     values = np.array(each_worker(strategy, own.tolist())[0], own.dtype)
-    for variable, part in zip(
-        variables, np.split(values, np.cumsum([v.numpy().size for v in variables])[:-1]), strict=True
-    ):
+    for variable in variables:
+        part, values = np.split(values, [math.prod(variable.shape)])
         variable.assign(part.reshape(variable.shape))
 
 

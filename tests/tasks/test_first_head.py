@@ -5,6 +5,7 @@ import random
 import numpy as np
 import pytest
 
+from convnlp.configs import finetune_classification
 from convnlp.data import Label, MultiLabel, Number, Source
 from convnlp.tasks import Classification, MultiLabelClassification, Regression, pooled_head, rows
 from tests import corpus
@@ -70,27 +71,11 @@ def test_it_is_fitted_to_the_encoder_as_it_is(kind, classifier, source):
         np.testing.assert_array_equal(weight, other)
 
 
-@pytest.mark.parametrize(
-    ("kind", "given", "is_fitted"),
-    [
-        ("classification", None, True),
-        ("classification", False, False),
-        ("multi_label", None, False),
-        ("regression", None, False),
-    ],
-)
-def test_by_default_it_is_for_classes(kind, given, is_fitted, classifier, source):
-    before, after, *_ = begun(task_of(kind, classifier, fit_head_first=given), classifier, source)
-    assert np.array_equal(before[0], after[0]) != is_fitted
-
-
-def test_by_default_it_is_for_more_than_eight_classes(classifier, examples, tmp_path):
-    few = [example for example in examples if example["label"] in CLASSES[:8]]
-    source = Source(f"jsonl:{corpus.write_jsonl(tmp_path / 'few.jsonl', few)}")
-    tokenizer = classifier.preprocessor.tokenizer
-    task = Classification(tokenizer=tokenizer, sequence_length=8, label=Label("label", names=CLASSES[:8]))
-    before, after, *_ = begun(task, classifier, source)
-    np.testing.assert_array_equal(before[0], after[0])
+@pytest.mark.parametrize("kind", KINDS)
+def test_by_default_it_stays_as_it_is(kind, classifier, source):
+    before, after, *_ = begun(task_of(kind, classifier), classifier, source)
+    for weight, other in zip(before, after, strict=True):
+        np.testing.assert_array_equal(weight, other)
 
 
 def test_of_many_texts_every_nth_is_read(classifier, source, monkeypatch):
@@ -104,5 +89,27 @@ def test_of_many_texts_every_nth_is_read(classifier, source, monkeypatch):
 
 
 def test_other_values_are_refused(classifier):
-    with pytest.raises(ValueError, match="`fit_head_first` of classification must be None, or True or False"):
+    with pytest.raises(ValueError, match="`fit_head_first` of classification must be True or False"):
         task_of("classification", classifier, fit_head_first=1)
+
+
+def test_it_needs_an_encoder_that_has_learned(classifier):
+    config = finetune_classification.get_config("lightweight_conv")
+    config.task.options.fit_head_first = True
+    with pytest.raises(ValueError, match=r"must be False unless `init_from` names a preset.*init_from=''"):
+        Classification.check_backbone(config, classifier.backbone)
+    config.init_from = "dynamic_conv_mini_en"
+    Classification.check_backbone(config, classifier.backbone)
+
+
+def test_it_needs_a_head_that_can_be_fitted(classifier):
+    class Unfitted(Classification):
+        fits_head = False
+
+    tokenizer = classifier.preprocessor.tokenizer
+    arguments = {"tokenizer": tokenizer, "sequence_length": 8, "label": Label("label", names=CLASSES)}
+    with pytest.raises(
+        ValueError, match="`fit_head_first` of classification must be False, because it has no"
+    ):
+        Unfitted(**arguments, fit_head_first=True)
+    assert not Unfitted(**arguments).fit_head_first

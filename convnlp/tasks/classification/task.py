@@ -19,7 +19,6 @@ from convnlp.tasks.classification.answers import ClassifierAnswers
 from convnlp.tasks.classification.teachers import soft_labels
 from convnlp.tasks.pooled_head import PooledHeadTask
 
-MAX_RANDOM_CLASSES = 8  # up to which a head may as well start from random weights (docs/recipes.md)
 TAUGHT_SHARE = 0.75  # of the target, if there are teachers
 
 _COUNT = rules.integer(0, MAX_BUCKETS + 1)
@@ -134,11 +133,6 @@ class Classification(PooledHeadTask):
                 dataclasses.replace(unlabelled, labels=labels, soft_labels=answers, texts={})
             )
         return self._weighed(taught)
-
-    def _fits_head_first(self):
-        if self.fit_head_first is None:
-            return self.label.num_classes > MAX_RANDOM_CLASSES
-        return self.fit_head_first
 
     def _model_arguments(self):
         return {"num_classes": self.label.num_classes, "labels": list(self.label.names)}

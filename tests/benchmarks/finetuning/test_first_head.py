@@ -41,7 +41,7 @@ def test_both_runs_of_a_row_learn_from_the_same_texts(tmp_path, monkeypatch, cap
         "right_of",
         lambda folder, source, labels: np.arange(len(labels)) % 2 == ("fitted" in folder.name),
     )
-    arguments = {"workdir": str(tmp_path), "trials": ["3"], "seed": 4}
+    arguments = {"workdir": str(tmp_path), "trials": ["4"], "seed": 4}
     monkeypatch.setattr(first_head.flags, "FLAGS", type("Flags", (), arguments))
     first_head.main([])
     (folder, fields), (other_folder, other_fields) = found
@@ -53,8 +53,8 @@ def test_both_runs_of_a_row_learn_from_the_same_texts(tmp_path, monkeypatch, cap
     }
     assert other_fields == {**fields, "config.task.options.fit_head_first": True}
     assert capsys.readouterr().out.splitlines()[-1].startswith("| 10 | default | ")
-    monkeypatch.setattr(first_head.flags.FLAGS, "trials", ["4"])
-    with pytest.raises(ValueError, match=r"`--trials` must be numbers below 4\. Received: '4'"):
+    monkeypatch.setattr(first_head.flags.FLAGS, "trials", ["5"])
+    with pytest.raises(ValueError, match=r"`--trials` must be numbers below 5\. Received: '5'"):
         first_head.main([])
 
 
