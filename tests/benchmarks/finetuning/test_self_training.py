@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from benchmarks.finetuning import self_training
+from benchmarks.finetuning import folds, self_training
 from convnlp.data.examples import Examples
 from convnlp.models import Tokenizer
 from convnlp.tasks import cross_fitting
@@ -28,12 +28,17 @@ def test_a_cell_learns_from_the_others_and_leaves_out_what_is_labelled(monkeypat
     rows[others[0]], rows[others[1]] = rows[labelled[0]], rows[unseen[0]]
     tokenizer, chosen, original = Tokenizer(corpus.tiny_proto()), [], cross_fitting.folds
     monkeypatch.setattr(cross_fitting, "folds", lambda *given: chosen.append(original(*given)) or chosen[-1])
+    choosing, features = [], folds.ngram_features  # the texts that choose the n-grams
+    monkeypatch.setattr(
+        folds, "ngram_features", lambda part, *given: choosing.append(part) or features(part, *given)
+    )
     text = "The old river. The old garden"
     for place in range(1, 21):  # alike, but for the punctuation
         rows[labelled[place]] = tokenizer(text + "." * place).numpy().tolist()
     found = Examples((tf.ragged.constant(rows, tf.int32),), (16,), labels)
     cell = self_training.cell(found, vectors, 3, 60, 1, tokenizer)
     assert len({*chosen[0][1:21]}) == 1
+    assert [part.columns[0].to_list() for part in choosing] == [[rows[place] for place in labelled]]
     assert cell["num_texts"] == len(others) - 2
     assert [len(each) for each in cell["right"]] == [280, 280]
     assert np.mean(cell["right"], 1).min() > 0.8
