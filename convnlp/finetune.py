@@ -85,13 +85,12 @@ def run(config, workdir, strategy, finish=False):
     with strategy.scope():
         model = task.model(backbone)
         optimizer = optimizers.build(config.optimizer, config.train.num_steps, model.backbone.depth_of)
-    loss_fn = task.loss(model)
-    evaluation = graphs.evaluation(strategy, lambda batch: loss_fn(batch, None, training=False))
-
     if not checkpoints.steps(workdir):
         model = task.begin(model, found)
         backbones = {id(variable) for variable in model.backbone.variables}
-        strategy_lib.agree(strategy, [v for v in model.variables if id(v) not in backbones])
+        strategy_lib.agree(strategy, [v for v in model.trainable_variables if id(v) not in backbones])
+    loss_fn = task.loss(model)
+    evaluation = graphs.evaluation(strategy, lambda batch: loss_fn(batch, None, training=False))
 
     # Training.
     expected = None
