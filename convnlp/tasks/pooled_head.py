@@ -17,7 +17,7 @@ from convnlp.tasks.task import Task
 
 _FAR = 2**16  # tokens, beyond which no convolution sees
 _MAX_TOKENS = 2**18  # that the head is fitted to first, which takes some ten seconds
-_PENALTY = 0.01
+_PENALTY = 0.01  # with 0.3, three epochs gain less (docs/recipes.md)
 
 
 def chosen_pooling(pooling, encoder, num_texts):
@@ -148,8 +148,8 @@ class PooledHeadTask(Task):
     def begin(self, model, found):
         """With `fit_head_first`, fits the `head` to the vectors of the encoder as it is.
 
-        With many classes, a head of random weights takes most of the training until each class has a
-        direction of its own, and the encoder follows its errors meanwhile.
+        With many classes, a head of random weights takes most of a short training until each class has a
+        direction of its own. In a long training, this gains nothing (docs/recipes.md).
 
         Source: Kumar et al. 2022, linear probing, then fine-tuning, https://arxiv.org/abs/2202.10054.
         Departs from it: of many examples, every n-th, `_MAX_TOKENS` tokens in all.
@@ -162,7 +162,7 @@ class PooledHeadTask(Task):
         (weights,) = self.linear_heads(vectors_of(model, seen), seen.labels, (_PENALTY,))
         model.head.set_weights(weights)
         logging.warning(
-            "fitted the head to %s texts, from where training starts, in %.0f s",
+            "fitted the head to %s texts in %.0f s; training starts from it",
             f"{len(seen):,}",
             time.time() - started,
         )
