@@ -1,10 +1,12 @@
 r"""Up to how many classes it helps to weight n-grams by how unevenly the classes use them; prints a table.
 
     python -m benchmarks.finetuning.many_classes
+    python -m benchmarks.finetuning.many_classes --buckets=8192,16384
 
 Subsets of 2 to 77 classes are drawn from the 77 of the package's example data (`convnlp example-data`),
 with all training texts of these classes and with the first --few of each. A quarter of the texts is held
-out and scored; the test set is not read.
+out and scored; the test set is not read. With --buckets, the table instead says what more buckets gain over
+the first number of them, for all classes.
 """
 
 import csv
@@ -16,9 +18,9 @@ import tempfile
 import numpy as np
 from absl import flags
 
-from benchmarks import pages
+from benchmarks import pages, shared_flags
 from convnlp import programs
-from convnlp.data import Label, Source
+from convnlp.data import Label, Source, validation
 from convnlp.models import Tokenizer, preset_names
 from convnlp.tasks.classification import ngrams, read_classification
 
@@ -31,14 +33,19 @@ def define_flags():
     """Defines the flags; not on import, so that programs can be imported side by side."""
     flags.DEFINE_string("preset", "dynamic_conv_mini_en", "Preset whose tokenizer is used.")
     flags.DEFINE_integer("few", 25, "Training texts per class, beside all of them.", lower_bound=2)
+    flags.DEFINE_list("buckets", [], "Numbers of buckets to compare, instead of the weightings.")
 
 
 def main(argv):
     """Flags -> table."""
     del argv
+    numbers = flags.FLAGS.buckets and shared_flags.numbers("buckets", flags.FLAGS.buckets, least=1)
     found, num_classes = example(Tokenizer.from_preset(preset_names.locate(flags.FLAGS.preset)))
     random = np.random.default_rng(0)
     is_held_out = random.random(len(found)) < 0.25
+    if numbers:
+        print(by_buckets(found, num_classes, numbers, is_held_out, flags.FLAGS.few))
+        return
     rows = []
     for number, draws in DRAWS.items():
         layer = ngrams.adapted(ngrams.buckets_for(number, found), number, found)
@@ -74,7 +81,7 @@ def hits_of(counts, labels, classes, is_held_out, few):
         is_held_out: bool [N].
         few: int, training texts per class; None for all.
     """
-    train = np.concatenate([np.flatnonzero((labels == each) & ~is_held_out)[:few] for each in classes])
+    train = _train(labels, classes, is_held_out, few)
     held_out = np.flatnonzero(np.isin(labels, classes) & is_held_out)
     new = np.zeros(labels.max() + 1, int)
     new[classes] = np.arange(len(classes))
@@ -82,6 +89,35 @@ def hits_of(counts, labels, classes, is_held_out, few):
     return np.stack(
         [np.argmax(counts[held_out] @ table + bias, 1) == new[labels[held_out]] for table, bias in fits]
     )
+
+
+def _train(labels, classes, is_held_out, few):
+    return np.concatenate([np.flatnonzero((labels == each) & ~is_held_out)[:few] for each in classes])
+
+
+def by_buckets(found, num_classes, numbers, is_held_out, few):
+    """Returns the table of what numbers of buckets gain over the first of them, for all classes.
+
+    Args:
+        found: `Examples` of all classes.
+        num_classes: int.
+        numbers: sequence of int, of buckets; what they keep is chosen by the texts that are trained on.
+        is_held_out: bool [N].
+        few: int, training texts per class; all of them follow.
+    """
+    classes, rows = np.arange(num_classes), []
+    for texts in (few, None):
+        learned = np.zeros(len(found), bool)
+        learned[_train(found.labels, classes, is_held_out, texts)] = True
+        hits = []
+        for number in numbers:
+            layer = ngrams.adapted(number, num_classes, validation.take(found, learned))
+            counts = ngrams.features(layer, found)
+            hits.append(hits_of(counts, found.labels, classes, is_held_out, texts)[0])  # by rarity
+            rows.append([number, texts or "all", *row(np.stack([hits[0], hits[-1]]))])
+            print(rows[-1], flush=True)
+    names = ("buckets", "texts of each", "held-out texts", f"{numbers[0]} buckets", "these", "gain")
+    return pages.table(names, rows)
 
 
 def row(hits):

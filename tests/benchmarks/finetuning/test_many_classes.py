@@ -1,9 +1,11 @@
 """Which texts take part where some classes are drawn, and what is said of the answers."""
 
 import numpy as np
+import tensorflow as tf
 from scipy import sparse
 
 from benchmarks.finetuning import many_classes
+from convnlp.data import examples
 
 
 def test_only_the_classes_that_are_drawn_take_part():
@@ -22,3 +24,12 @@ def test_only_the_classes_that_are_drawn_take_part():
 def test_the_gain_is_paired():
     hits = np.array([[1, 1, 0, 0], [1, 1, 1, 0]], bool)
     assert many_classes.row(hits) == (4, "50.0", "75.0", "+25.0 ± 21.7")
+
+
+def test_buckets_keep_what_the_texts_that_are_trained_on_have(capsys):
+    """Each class has a token of its own; a single bucket keeps one of the two, at most."""
+    labels = np.array([0, 1] * 10)
+    found = examples.Examples((tf.RaggedTensor.from_tensor(labels[:, None] + 5),), (1,), labels)
+    table = many_classes.by_buckets(found, 2, [1, 4096], np.arange(20) >= 12, few=2)
+    assert [line.split()[1] for line in table.splitlines()[2:]] == ["1", "4096"] * 2
+    assert table.splitlines()[3].split(" | ")[2:5] == ["8", "100.0", "100.0"]
