@@ -123,3 +123,26 @@ def test_repeated_runs_are_those_of_a_plain_loop():
         most = {5: 0.15, 6: 0.14, 7: 0.13, 8: 0.12, 9: 0.11, 10: 0.10}
         expected = any(repeated_share(text.split(), size) > share for size, share in most.items())
         assert quality.repeated_ngrams(quality.cut(text)) == expected, repeated
+
+
+def with_runs(num_words, size, times):
+    """Returns a text of different words of four letters, in which a run of words occurs several times."""
+    words = [f"w{number:03}" for number in range(num_words)]
+    for place in range(times):
+        words[place * (size + 1) : place * (size + 1) + size] = [f"r{number:03}" for number in range(size)]
+    return " ".join(words)
+
+
+@pytest.mark.parametrize(("size", "times", "most_words"), [(2, 10, 99), (3, 6, 99), (4, 4, 99)])
+def test_the_limit_of_each_frequent_run(size, times, most_words):
+    """In 100 words, these runs have just the share that is allowed: 20, 18 and 16 %."""
+    assert quality.broken(with_runs(most_words, size, times), ["top_ngram"]) == "top_ngram"
+    assert quality.broken(with_runs(most_words + 1, size, times), ["top_ngram"]) is None
+
+
+@pytest.mark.parametrize(
+    ("size", "most_words"), [(5, 33), (6, 42), (7, 53), (8, 66), (9, 81), (10, 99)]
+)  # size / most_words is just above 15, 14, ... 10 %
+def test_the_limit_of_each_repeated_run(size, most_words):
+    assert quality.broken(with_runs(most_words, size, 2), ["repeated_ngrams"]) == "repeated_ngrams"
+    assert quality.broken(with_runs(most_words + 1, size, 2), ["repeated_ngrams"]) is None

@@ -119,6 +119,13 @@ def test_with_many_examples_two_small_folds_are_held_out(labels, monkeypatch):
     assert np.mean(fold_of >= 0) == pytest.approx(0.2, abs=0.05)
 
 
+@pytest.mark.parametrize(("number", "parts"), [(5_000, [0, 1, 2, 3, 4]), (5_001, [-1, 0, 1])])
+def test_up_to_five_thousand_examples_are_all_held_out(number, parts):
+    rows = tf.RaggedTensor.from_tensor(tf.range(number)[:, tf.newaxis])
+    found = examples.Examples((rows,), (1,), np.arange(number) % 2)
+    assert np.unique(cross_fitting.folds(found)).tolist() == parts
+
+
 def test_the_candidate_of_the_smallest_loss_is_chosen_however_sure_it_is(labels):
     random = np.random.default_rng(5)
     good, bad = (

@@ -113,6 +113,17 @@ def test_words_are_not_weighed_where_the_logits_are_not_of_this_model(found):
     assert "leaving it out" not in mistakes.note
 
 
+def test_words_of_long_mistakes_are_not_weighed(found):
+    """Each token costs a forward pass; up to 256 are weighed."""
+    keras.utils.set_random_seed(0)
+    model = small_classifier(["lightweight_conv"], 300, LABELS)
+    rows = [np.resize(found.columns[0][0].numpy()[:-1], count) for count in (256, 257)]
+    long = Examples((tf.ragged.constant(rows, dtype=tf.int32),), (300,), np.array([0, 0]))
+    logits = np.array([[0, 9, 0], [0, 8, 0]], "float32")
+    weighed, unweighed = of_classifier.review(model, long, logits).sections[-1].rows
+    assert (len(weighed["words"]) > 1, unweighed["words"]) == (True, None)
+
+
 def test_the_most_doubtful_labels_come_first(found):
     model = small_classifier(["lightweight_conv"], LENGTH, LABELS)
     logits = np.random.default_rng(1).normal(size=[NUMBER, 3]).astype("float32")
