@@ -65,6 +65,16 @@ def test_parts_do_not_change_what_is_found(tokenizer, monkeypatch):
         assert found(tokenizer, texts, others) == whole
 
 
+def test_neighbours_do_not_change_what_is_found(tokenizer, monkeypatch):
+    """In a short text, runs of pieces that reach into the next text would be a third of all."""
+    texts = [" ".join(long_text(seed).split()[:14]) for seed in range(60)]
+    changed = [f"{text} the" for text in reversed(texts)]
+    together = found(tokenizer, texts, changed)
+    assert sum(together) > 30
+    monkeypatch.setattr(overlap, "PART_TOKENS", 1)  # each on its own
+    assert found(tokenizer, texts, changed) == together
+
+
 def test_texts_of_unknown_characters_are_not_compared(tokenizer):
     assert found(tokenizer, ["中中中中"], ["文文文文"]) == [False]
 

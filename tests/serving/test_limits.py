@@ -127,6 +127,21 @@ def test_concurrent_requests_end(model_folder, model_configs):
     assert [status for status, _, _ in asyncio.run(three())] == [200, 200, 429]  # and nothing is left behind
 
 
+def test_a_request_too_many_is_refused_before_its_body_is_read(model_folder, model_configs):
+    models = InProcess(model_folder, model_configs, limits=Limits(concurrent_requests=1))
+    sent, scope = [], {"method": "POST", "target": PATH, "headers": []}
+
+    async def receive():
+        pytest.fail("the body is read")
+
+    async def send(message):
+        sent.append(message)
+
+    models.app._gate.enter()  # another request is being run
+    asyncio.run(models.app(scope, receive, send))
+    assert sent[0]["status"] == 429
+
+
 def test_a_gate_counts_out_what_it_counted_in():
     gate = Gate(1, "things")
     for _ in range(3):
