@@ -30,6 +30,8 @@ async def echo(scope, receive, send):
     if scope["target"] == "/wait":
         WAITING.append(asyncio.current_task())
         await asyncio.sleep(600)
+    if scope["target"] == "/slow":
+        await asyncio.sleep(1)
     body, more = b"", True
     while more:
         message = await receive()
@@ -86,6 +88,7 @@ CLOSE = b"Connection: close\r\n\r\n"
     [
         (b"GET /a?b#c HTTP/1.1\r\nHost: x\r\n" + CLOSE, 200, ["GET", "/a?b#c", ""]),
         (b"GET http://host:80/a%2f HTTP/1.1\r\n" + CLOSE, 200, ["GET", "/a%2f", ""]),
+        (b"GET http://host HTTP/1.1\r\n" + CLOSE, 200, ["GET", "/", ""]),
         (b"GET //host/a HTTP/1.1\r\n" + CLOSE, 200, ["GET", "//host/a", ""]),
         (b"GET /a%zz HTTP/1.1\r\n" + CLOSE, 200, ["GET", None, ""]),
         (b"GET /a|b HTTP/1.1\r\n" + CLOSE, 200, ["GET", None, ""]),
@@ -246,6 +249,25 @@ def test_a_head_is_answered_with_a_body_and_the_end(port):
     answer = exchange(port, b"HEAD /a HTTP/1.1\r\n\r\n")
     assert b"connection: close\r\n" in answer
     assert answer.endswith(b'["HEAD", "/a", ""]')
+
+
+def test_http_1_0_ends_with_the_answer(port):
+    answer = exchange(port, b"GET /a HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
+    assert b"connection: close\r\n" in answer
+    assert answer.endswith(b'["GET", "/a", ""]')
+
+
+def test_a_head_that_has_begun_has_a_limit_of_its_own():
+    with serving(echo, timeouts=Timeouts(idle=600, read=0.3)) as port:
+        assert exchange(port, b"GET /a HTT").startswith(b"HTTP/1.1 408")
+
+
+def test_a_client_that_may_not_send_yet_is_not_too_slow(hurried_port):
+    """While the first answer takes longer than a pause in a body may, the rest of the next body waits."""
+    slow = b"GET /slow HTTP/1.1\r\n\r\n"
+    next_one = b"POST /a HTTP/1.1\r\nConnection: close\r\nContent-Length: 200000\r\n\r\n"
+    answers = exchange(hurried_port, slow + next_one, b"h" * 200_000)
+    assert (answers.count(b"HTTP/1.1 200"), answers.count(b"408")) == (2, 0)
 
 
 @pytest.mark.parametrize(
