@@ -10,7 +10,7 @@ from convnlp.export.saved_models import versions
 from convnlp.models import TextClassifier
 
 _PRESET = "dynamic_conv_mini_en"
-_NUM_CLASSES, _NUM_BUCKETS = 77, 2**13  # of the demo's classifier, Banking77
+_NUM_CLASSES, _NUM_BUCKETS = 77, 2**14  # of the demo's classifier, Banking77
 
 
 @dataclasses.dataclass(frozen=True)
