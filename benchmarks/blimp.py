@@ -20,7 +20,7 @@ from absl import flags
 
 from benchmarks import machine, pages
 from benchmarks.judging import minimal_pairs, page
-from benchmarks.judging.store import Store
+from benchmarks.judging.store import PUBLISHED, Store
 from benchmarks.shared_flags import define_output
 from benchmarks.weights import sum_of_weights
 from convnlp import programs
@@ -126,7 +126,7 @@ def published(path, paradigms):
         raise ValueError(f"`--published` must have all paradigms. {path} lacks {', '.join(missing)}")
     return {
         f"{name} (published)": {
-            "weights": "published",
+            "weights": PUBLISHED,
             "num_pairs": 1000,
             "counts": {
                 paradigm.name: [round(1000 * rows[paradigm.name][name]), 1000] for paradigm in paradigms

@@ -116,7 +116,8 @@ def test_program(data_dir, tmp_path):
     text = (docs / "paper.md").read_text()
     assert text.startswith("Before\n")
     assert text.endswith("After\n")
-    assert "| gpt2 (published) |" in text
+    columns = " | ".join(["small", *(f"{name} (published)" for name in ("ngram", "lstm", "txl", "gpt2"))])
+    assert f"| {columns} |" in text
     assert "**85.0** ± " in text
 
     known["small"]["counts"]["same"] = [3, 3]  # what is known is not asked again
