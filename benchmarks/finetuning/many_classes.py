@@ -21,6 +21,7 @@ from absl import flags
 from benchmarks import pages, shared_flags
 from convnlp import programs
 from convnlp.data import Label, Source, validation
+from convnlp.layers import hashed_ngrams
 from convnlp.models import Tokenizer, preset_names
 from convnlp.tasks.classification import ngrams, read_classification
 
@@ -39,7 +40,7 @@ def define_flags():
 def main(argv):
     """Flags -> table."""
     del argv
-    numbers = flags.FLAGS.buckets and shared_flags.numbers("buckets", flags.FLAGS.buckets, least=1)
+    numbers = numbers_of_buckets(flags.FLAGS.buckets)
     found, num_classes = example(Tokenizer.from_preset(preset_names.locate(flags.FLAGS.preset)))
     random = np.random.default_rng(0)
     is_held_out = random.random(len(found)) < 0.25
@@ -57,6 +58,16 @@ def main(argv):
             print(rows[-1], flush=True)
     names = ("classes", "texts of each", "held-out texts", "rarity", "rarity and classes", "gain")
     print(pages.table(names, rows))
+
+
+def numbers_of_buckets(texts):
+    """Returns the numbers in --buckets, none by default; raises ValueError for one that no table may have."""
+    numbers = shared_flags.numbers("buckets", texts, least=1) if texts else []
+    if max(numbers, default=0) > hashed_ngrams.MAX_BUCKETS:
+        raise ValueError(
+            f"`--buckets` must be at most {hashed_ngrams.MAX_BUCKETS}. Received: {','.join(texts)}"
+        )
+    return numbers
 
 
 def example(tokenizer):
@@ -92,6 +103,7 @@ def hits_of(counts, labels, classes, is_held_out, few):
 
 
 def _train(labels, classes, is_held_out, few):
+    """Returns which texts are trained on: the first `few` of each class that are not held out, int [n]."""
     return np.concatenate([np.flatnonzero((labels == each) & ~is_held_out)[:few] for each in classes])
 
 

@@ -1,6 +1,7 @@
 """Which texts take part where some classes are drawn, and what is said of the answers."""
 
 import numpy as np
+import pytest
 import tensorflow as tf
 from scipy import sparse
 
@@ -26,10 +27,22 @@ def test_the_gain_is_paired():
     assert many_classes.row(hits) == (4, "50.0", "75.0", "+25.0 ± 21.7")
 
 
-def test_buckets_keep_what_the_texts_that_are_trained_on_have(capsys):
-    """Each class has a token of its own; a single bucket keeps one of the two, at most."""
-    labels = np.array([0, 1] * 10)
-    found = examples.Examples((tf.RaggedTensor.from_tensor(labels[:, None] + 5),), (1,), labels)
-    table = many_classes.by_buckets(found, 2, [1, 4096], np.arange(20) >= 12, few=2)
-    assert [line.split()[1] for line in table.splitlines()[2:]] == ["1", "4096"] * 2
-    assert table.splitlines()[3].split(" | ")[2:5] == ["8", "100.0", "100.0"]
+def test_buckets_keep_what_the_texts_that_are_trained_on_have():
+    """A token tells the classes apart; most texts have another one, but none of those trained on."""
+    labels = np.array([0, 1] * 15)
+    is_held_out = np.arange(30) >= 8
+    tokens = tf.ragged.constant(
+        [[5 + c, 9] if h else [5 + c] for c, h in zip(labels, is_held_out, strict=True)], tf.int32
+    )
+    found = examples.Examples((tokens,), (2,), labels)
+    table = many_classes.by_buckets(found, 2, [1, 4096], is_held_out, few=2)
+    lines = [line.strip("| ").split(" | ") for line in table.splitlines()[2:]]
+    assert [line[0] for line in lines] == ["1", "4096"] * 2
+    assert [line[2:5] for line in lines] == [["22", "100.0", "100.0"]] * 4
+
+
+def test_more_buckets_than_a_table_may_have():
+    assert many_classes.numbers_of_buckets([]) == []
+    assert many_classes.numbers_of_buckets(["8192", "131072"]) == [8192, 131072]
+    with pytest.raises(ValueError, match=r"`--buckets` must be at most 131072\. Received: 1,131073"):
+        many_classes.numbers_of_buckets(["1", "131073"])
