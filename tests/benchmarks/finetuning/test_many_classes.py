@@ -31,9 +31,8 @@ def test_buckets_keep_what_the_texts_that_are_trained_on_have():
     """A token tells the classes apart; most texts have another one, but none of those trained on."""
     labels = np.array([0, 1] * 15)
     is_held_out = np.arange(30) >= 8
-    tokens = tf.ragged.constant(
-        [[5 + c, 9] if h else [5 + c] for c, h in zip(labels, is_held_out, strict=True)], tf.int32
-    )
+    rows = [[5 + c, 9] if held else [5 + c] for c, held in zip(labels, is_held_out, strict=True)]
+    tokens = tf.ragged.constant(rows, tf.int32)
     found = examples.Examples((tokens,), (2,), labels)
     table = many_classes.by_buckets(found, 2, [1, 4096], is_held_out, few=2)
     lines = [line.strip("| ").split(" | ") for line in table.splitlines()[2:]]
