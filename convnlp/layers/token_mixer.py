@@ -120,7 +120,7 @@ class TokenMixer(keras.layers.Layer):
                 T, such as an exported model.
         """
         if self.longest_text is not None:
-            x = with_length_limit(x, "x", "max_sequence_length", self.longest_text, self._why_limited)
+            x = with_length_limit(x, "x", *self._length_limit())
         if padding_mask is not None:
             padding_mask = tf.cast(padding_mask, tf.bool)
         if segment_ids is not None:
@@ -207,14 +207,14 @@ class TokenMixer(keras.layers.Layer):
         """The largest number of positions that the mixer supports, or None for no limit."""
         return self.max_sequence_length if self.needs_max_length else None
 
+    def _length_limit(self):
+        """Returns the argument that sets `longest_text`, its value, and why there is a limit."""
+        reason = f"{type(self).__name__} has weights for each of them"
+        return "max_sequence_length", self.longest_text, reason
+
     def _require_length(self, name, length):
         if None not in (self.longest_text, length) and length > self.longest_text:
-            rule = length_rule(name, "max_sequence_length", self.longest_text, self._why_limited)
-            raise ValueError(f"{rule} {length}")
-
-    @property
-    def _why_limited(self):
-        return f"{type(self).__name__} has weights for each of them"
+            raise ValueError(f"{length_rule(name, *self._length_limit())} {length}")
 
     def mix(self, x, masks, training):
         """Implements `call` after its checks.

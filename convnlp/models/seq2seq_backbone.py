@@ -279,13 +279,15 @@ class Seq2SeqBackbone(ModelPreset, BackboneComputation, keras_nlp.models.Backbon
             name: str. The name of the argument that gives the length.
             length: int.
         """
-        longest, having = self.longest_text(side), f"{side}'s mixers have"
+        longest = self.longest_text(side)
         if longest is not None and length > longest:
-            if longest != getattr(self, side).longest_text():
-                having = "learned position embedding has"
+            of_mixers = longest == getattr(self, side).longest_text()
+            taken_by = f"{side}'s mixers take" if of_mixers else "learned position embedding has rows for"
+            is_limit = longest >= self.max_sequence_length  # a mixer's own option may be smaller
+            limit = f" (max_sequence_length={self.max_sequence_length})" if is_limit else ""
             raise ValueError(
-                f"`{name}` must be at most {longest}, the longest text that the {having} weights "
-                f"for (max_sequence_length={self.max_sequence_length}). Received: {name}={length}"
+                f"`{name}` must be at most {longest}, the longest text that the {taken_by}{limit}. "
+                f"Received: {name}={length}"
             )
 
     def require_vocabulary(self, preprocessor):

@@ -99,7 +99,7 @@ class Task(abc.ABC):
     def check_backbone(cls, config, backbone):
         """Refuses a backbone on which the task's model could not be built.
 
-        By default, it must have weights for inputs of `data.input_length` tokens, if that is given. A program
+        By default, it must take inputs of `data.input_length` tokens, if that is given. A program
         calls it as soon as it has the backbone: to read the data, ask teachers or adapt the backbone may take
         long.
 

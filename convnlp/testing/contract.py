@@ -13,6 +13,7 @@ from convnlp.testing.requirements import require
 
 # The same float32 sums in another order or in blocks of another size.
 REORDERED = 1e-5
+LONG = 300  # Longer than a block of any kernel here, and more texts in a row than eight bits can number.
 COSTS = {"parameters", "multiply_adds", "state_elements"}
 
 
@@ -111,23 +112,25 @@ def a_row_of_pads_is_finite(case):
     require(np.isfinite(y).all(), "the outputs of a row without tokens must be finite")
 
 
-def influence(mixer, time):
-    """Returns whether output i depends on input m, by gradient: bool [T,T].
+def influence(mixer, time, positions=None):
+    """Returns whether the output at each of P positions depends on input m, by gradient: bool [P,T].
 
     In the plain form of the kernels; others compile slowly, and are compared elsewhere.
 
     Args:
-        mixer: function of a batch of rows, which is called with T copies of one row.
+        mixer: function of a batch of rows, which is called with P copies of one row.
         time: int. Length T of the row.
+        positions: list of int. Defaults to all T of them.
     """
-    x = tf.repeat(random_rows(batch=1, time=time), time, axis=0)  # [T,T,D]
+    positions = np.arange(time) if positions is None else np.asarray(positions)
+    x = tf.repeat(random_rows(batch=1, time=time), len(positions), axis=0)  # [P,T,D]
     # Random signs, so that softmaxes, which sum to one, cannot hide a dependence.
     signs = tf.constant(np.random.default_rng(2).normal(size=[DIM]).astype("float32"))
     with kernels.implementation("plain"):
         with tf.GradientTape() as tape:
             tape.watch(x)
-            outputs = tf.reduce_sum(mixer(x) * signs, axis=2)  # [T,T]
-            total = tf.linalg.trace(outputs)  # output i of copy i
+            outputs = tf.reduce_sum(mixer(x) * signs, axis=2)  # [P,T]
+            total = tf.reduce_sum(tf.gather(outputs, positions, batch_dims=1))  # one output of each copy
         return np.any(tape.gradient(total, x), axis=2)
 
 
@@ -135,14 +138,29 @@ def causality_and_receptive_field_by_gradient(case):
     """A causal mixer sees nothing later, and every mixer sees as far as `receptive_field` says."""
     mixer = case.build()
     for time in (3, 20):
-        depends = influence(mixer, time)
-        if case.causal:
-            require(not np.triu(depends, 1).any(), "an output of a causal mixer depends on a later input")
-        # An output may depend on nothing, as after a ReLU that passes none of its channels.
-        widest = max((np.ptp(np.flatnonzero(row)) + 1 for row in depends if row.any()), default=0)
         stated = mixer.receptive_field(time)
-        require(widest <= stated, f"an output sees {widest} of {time} positions; receptive_field: {stated}")
+        widest = _widest_view(case, mixer, time, np.arange(time))
     require(widest == stated, f"no output sees more than {widest} positions; receptive_field: {stated}")
+
+
+def no_output_of_a_long_row_sees_too_much(case):
+    """The same for some outputs of a row that is longer than a block of any kernel."""
+    mixer = case.build()
+    time = min(LONG, mixer.longest_text or LONG)
+    _widest_view(case, mixer, time, np.unique(np.linspace(0, time - 1, 8).astype(int)))
+
+
+def _widest_view(case, mixer, time, positions):
+    """Returns the largest number of positions that outputs see, and requires that none sees too much."""
+    depends = influence(mixer, time, positions)
+    later = np.arange(time) > positions[:, np.newaxis]
+    if case.causal:
+        require(not np.any(depends & later), "an output of a causal mixer depends on a later input")
+    # An output may depend on nothing, as after a ReLU that passes none of its channels.
+    widest = max((np.ptp(np.flatnonzero(row)) + 1 for row in depends if row.any()), default=0)
+    stated = mixer.receptive_field(time)
+    require(widest <= stated, f"an output sees {widest} of {time} positions; receptive_field: {stated}")
+    return widest
 
 
 def step_equals_call(case):
@@ -222,6 +240,20 @@ def packed_equals_separate(case):
     with kernels.implementation("plain"):
         expected = np.concatenate([mixer(text) for text in texts], 1)
     np.testing.assert_allclose(mixer(packed, segment_ids=segment_ids)[:, :11], expected, atol=REORDERED)
+
+
+def texts_of_one_token_stay_apart(case):
+    """As many texts in a row as it has positions give what each gives alone.
+
+    So `segment_ids` are compared in full: ids that are cast to eight bits or to bfloat16 are not.
+    """
+    mixer = case.build()
+    time = min(LONG, mixer.longest_text or LONG)
+    x = random_rows(batch=1, time=time)
+    with kernels.implementation("plain"):
+        packed = mixer(x, segment_ids=tf.range(1, time + 1)[tf.newaxis])[0]
+        alone = mixer(tf.transpose(x, [1, 0, 2]))[:, 0]
+    np.testing.assert_allclose(packed, alone, atol=REORDERED)
 
 
 def bfloat16_is_near_float32(case):

@@ -5,6 +5,7 @@ import inspect
 import numpy as np
 import tensorflow as tf
 
+from convnlp import kernels
 from convnlp.testing.cases import DIM, TIME, random_rows
 from convnlp.testing.requirements import refused, require
 
@@ -78,6 +79,18 @@ def the_order_of_tokens_matters_if_it_is_known(case):
         f"knows_order is {mixer.knows_order}, and permuting the tokens "
         f"{'only permutes' if is_blind else 'changes'} the outputs",
     )
+
+
+def images_equal_rows(case):
+    """With `takes_images`, a row as an image of height 1 gives the outputs of the row.
+
+    Traced, as in an export: TensorFlow's eager operations cannot do it, see `Encoder`.
+    """
+    mixer, x = case.build(), random_rows()
+    with kernels.implementation("edge"):
+        if mixer.takes_images:
+            traced = tf.function(lambda x: mixer(x), autograph=False)
+            np.testing.assert_allclose(traced(x[:, tf.newaxis])[:, 0], traced(x), atol=TOLERANCE)
 
 
 def projections_are_as_declared(case):

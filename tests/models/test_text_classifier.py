@@ -148,6 +148,15 @@ def test_rows_longer_than_the_weights_for_positions_are_refused(tokenizer):
     assert Seq2SeqBackbone(50, 2, 2, 16, 32, max_sequence_length=12).encoder.longest_text() is None
 
 
+def test_rows_longer_than_a_transform_are_refused(tokenizer):
+    size = tokenizer.vocabulary_size(), 2, 2, 16, 32, 0
+    backbone = Seq2SeqBackbone(*size, mixer="fourier", mixer_options={"fixed_length": 6})
+    rule = r"`sequence_length` must be at most 6, the longest text that the encoder's mixers take\. Received"
+    with pytest.raises(ValueError, match=rule):
+        TextClassifier(backbone, 2, TextClassifierPreprocessor(tokenizer, 7))
+    assert TextClassifier(backbone, 2, TextClassifierPreprocessor(tokenizer, 6)).preprocessor
+
+
 def test_a_row_of_pads_gives_finite_logits(classifier):
     inputs = {"token_ids": tf.zeros([1, 4], tf.int32), "padding_mask": tf.zeros([1, 4], tf.bool)}
     np.testing.assert_array_equal(classifier(inputs), [classifier.head.bias.numpy()])

@@ -135,6 +135,20 @@ def add_a_row_to_none(self, x, masks, training):
     return tf.pad(x, [[0, int(x.shape[0] == 0)], [0, 0], [0, 0]])
 
 
+def see_where_a_block_starts(self, x, masks, training):
+    y = LightweightConv.mix(self, x, masks, training)
+    starts = x[:, ::64]  # [B,ceil(T/64),D]
+    return y + tf.repeat(starts, 64, axis=1)[:, : x.shape[1]]
+
+
+def number_texts_in_a_byte(self, x, masks, training):
+    if masks.segment_ids is not None:
+        same = tf.cast(masks.segment_ids, tf.uint8)
+        same = tf.cast(same[:, :, tf.newaxis] == same[:, tf.newaxis], x.dtype)
+        return same @ x
+    return tf.reduce_sum(x, 1, keepdims=True) + tf.zeros_like(x)
+
+
 DEFECTS = {
     "config_and_weights_make_an_equal_mixer": {
         "get_config": lambda self: {**LightweightConv.get_config(self), "dilation_rate": 2}
@@ -149,10 +163,12 @@ DEFECTS = {
     "pads_are_zeros_to_the_tokens": {"mix": divide_by_tokens},
     "a_row_of_pads_is_finite": {"mix": divide_by_tokens},
     "causality_and_receptive_field_by_gradient": {"mix": mix_both_sides},
+    "no_output_of_a_long_row_sees_too_much": {"mix": see_where_a_block_starts},
     "step_equals_call": {"advance": forget_the_state},
     "states_can_be_gathered_as_beams": {"empty_state": count_the_steps, "advance": take_a_step},
     "step_keeps_its_shapes_in_a_graph_loop": {"advance": growing_state},
     "packed_equals_separate": {"mix": mix_whole_rows},
+    "texts_of_one_token_stay_apart": {"mix": number_texts_in_a_byte},
     "bfloat16_is_near_float32": {"mix": round_twice},
     "loss_falls_on_a_copy_task": {"mix": lose_everything},
     "nothing_at_pads_matters": {"mix": multiply_pads_by_zero},
@@ -163,6 +179,7 @@ DEFECTS = {
     "rows_of_pads_stay_finite": {"mix": divide_by_tokens},
     "an_empty_batch_passes": {"mix": add_a_row_to_none},
     "projections_are_as_declared": {"entry_projections": property(declare_a_stranger)},
+    "images_equal_rows": {"mix": mix_both_sides},
     "the_order_of_tokens_matters_if_it_is_known": {"knows_order": False},
     "causal_needs_supports_causal": {"causal": property(lambda self: False, lambda self, value: None)},
     "segment_ids_need_supports_packing": {

@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from convnlp import kernels
 from convnlp.kernels import same_segment, zero_pads
-from convnlp.layers.checks import require_count, with_length_limit
+from convnlp.layers.checks import require_count
 from convnlp.layers.masks import positions_in_segments
 from convnlp.layers.token_mixer import TokenMixer
 
@@ -65,9 +65,14 @@ class FourierMixing(TokenMixer):
         self.fixed_length = fixed_length
         self.normalize = normalize
 
+    @property
+    def longest_text(self):
+        return self.fixed_length
+
+    def _length_limit(self):
+        return "fixed_length", self.fixed_length, "its transform covers no more"
+
     def mix(self, x, masks, training):
-        if self.fixed_length:
-            x = with_length_limit(x, "x", "fixed_length", self.fixed_length, "its transform covers no more")
         x, length = zero_pads(x, masks.padding_mask), tf.shape(x)[1]
         if masks.segment_ids is not None:
             visible = same_segment(masks.segment_ids)

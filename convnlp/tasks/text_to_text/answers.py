@@ -58,12 +58,12 @@ class LanguageModelAnswers(Answers):
 
 
 def _require_room(lm, max_length):
-    """Raises ValueError if the mixers have weights for fewer positions than generation fills."""
+    """Raises ValueError if the mixers take fewer positions than generation fills."""
     backbone = lm.backbone
     source = 0 if backbone.num_layers else lm.preprocessor.encoder_sequence_length  # in the decoder's row
     longest = backbone.decoder.longest_text()
     if longest is not None and source + max_length > longest:
         raise ValueError(
-            f"`max_length` must be at most {longest - source}: the decoder's mixers have weights for "
-            f"{longest} positions, and the source takes {source} of them. Received: {max_length}"
+            f"`max_length` must be at most {longest - source}: the decoder's mixers take {longest} "
+            f"positions, and the source takes {source} of them. Received: {max_length}"
         )
