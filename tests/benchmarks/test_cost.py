@@ -5,10 +5,11 @@ import pytest
 import tensorflow as tf
 
 from benchmarks import cost, counting
-from convnlp.layers import MIXERS
+from convnlp import kernels
+from convnlp.layers import MIXERS, build_mixer
 from tests.mixer_table import sampled
 
-LENGTH = 128  # above the window of local attention, whose formula is for whole windows
+LENGTH = 128
 TINY = cost.Settings(lengths=(LENGTH,), hidden_dim=64, num_heads=4, kernel_size=3, size="tiny")
 
 
@@ -66,6 +67,15 @@ def test_formulae_agree_with_counts(mixer):
     assert ("with its block" in rows) == MIXERS[mixer].gated
     if "state" in rows:
         assert rows["state"].ratio == 1
+
+
+@pytest.mark.parametrize("rate", [1, 2])
+def test_local_attention_counts_the_rest_of_its_last_block(rate):
+    mixer = build_mixer("local_attention", hidden_dim=8, num_heads=2, window_size=40, dilation_rate=rate)
+    x = tf.TensorSpec([1, 100, 8])  # 2.5 blocks
+    with kernels.implementation("plain"):
+        counted = counting.multiply_adds(mixer, x)
+    assert mixer.cost(100)["multiply_adds"] == sum(counted.values())
 
 
 def test_a_whole_model():

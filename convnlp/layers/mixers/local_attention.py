@@ -26,8 +26,8 @@ class LocalAttention(BucketedAttentionMixer):
     absolute positions.
 
     Masking: pads are masked as keys. Causality: yes. Packing: keys of other texts are masked.
-    Cost: 4 D^2 + 32 H parameters; 4 T D^2 + 2 T (S + w - 1) D multiply-adds, with T in the second term
-    rounded up to whole blocks, so of order T w D; a state of 2 (w - 1) r D elements.
+    Cost: 4 D^2 + 32 H parameters; 3 T D^2 + R D^2 + 2 R (S + w - 1) D multiply-adds, where R is T rounded up
+    to whole blocks, so of order T w D; a state of 2 (w - 1) r D elements.
 
     Args:
         hidden_dim: int. Width D.
@@ -132,8 +132,9 @@ class LocalAttention(BucketedAttentionMixer):
         cost = super().cost(self._reach)  # for the parameters and the state
         block = kernels.block_size(self.window_size)
         num_blocks = self.dilation_rate * -(-length // (self.dilation_rate * block))
-        pairs = num_blocks * block * (block + self.window_size - 1)
-        multiply_adds = 4 * length * self.hidden_dim**2 + 2 * pairs * self.hidden_dim
+        rows = num_blocks * block  # whole blocks; their rows are projected before they are cut
+        pairs = rows * (block + self.window_size - 1)
+        multiply_adds = (3 * length + rows) * self.hidden_dim**2 + 2 * pairs * self.hidden_dim
         return {**cost, "multiply_adds": multiply_adds}
 
     def get_config(self):
