@@ -53,12 +53,14 @@ def _pretrain(plan, cell, workdir, rate, evaluations):
     set_steps(config, num_steps, evaluations)
     set_warmup(config)
     names = pretrain.open_fields(config)
-    pretrain.run(config, directory, experiment.prepare(config, directory, open_fields=names))
+    strategy = experiment.prepare(config, directory, open_fields=names)
+    pretrain.run(config, directory, strategy)
     points = curve(directory, "valid/loss")
     return {
         "steps": num_steps,
         "tokens": num_steps * settings["batch_size"] * row_length,
         "multiply_adds": multiply_adds,
+        "dtype": components.dtype_policy(config, strategy),
         "curve": points,
         "score": -points[-1][1],
     }
@@ -88,6 +90,7 @@ def finetuned(plan, cell, workdir):
         "learning_rate": rate,
         "steps": results["step"],
         "tokens": results["tokens"],
+        "dtype": results["dtype"],
         **{score: results["test"][metric] for score, metric in kind.metrics.items()},
         "validation_accuracy": results["validation"][kind.metrics["accuracy"]],
         "curve": curve(directory, f"valid/{kind.curve}"),

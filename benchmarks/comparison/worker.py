@@ -54,7 +54,8 @@ def _compute_cell(plan, cell, workdir):
         result = COMPUTE[cell.kind](plan, cell, workdir)
     spent = json.loads((directory / "spent.json").read_text(encoding="utf-8"))
     storage.write_json(directory / "result.json", {**result, **spent})
-    for rest in ("checkpoints", "tensorboard", *(["preset"] if cell.kind != "pretrain" else [])):
+    kept = cell.kind == "pretrain" or (cell.kind == "finetune" and plan.data.task_kind.keeps_presets)
+    for rest in ("checkpoints", "tensorboard", *([] if kept else ["preset"])):
         shutil.rmtree(directory / rest, ignore_errors=True)
     keras.backend.clear_session()
     gc.collect()

@@ -13,6 +13,7 @@ class TaskKind(abc.ABC):
     left_out: ClassVar[tuple] = ("target_length",)
     is_measured: ClassVar[bool] = False  # whether a model's speed can be measured, as `measuring.Model`
     chooses_own_rate: ClassVar[bool] = False  # whether no other task can choose its learning rate
+    keeps_presets: ClassVar[bool] = False  # whether fine-tuned models are kept, to be evaluated elsewhere
     metrics: ClassVar[dict]  # score of a fine-tuning, one of them "accuracy" -> metric of `convnlp.finetune`
     curve: ClassVar[str]  # the metric of a learning curve
     # (what is added to the task's name, score, key of each example's scores) per column of a table

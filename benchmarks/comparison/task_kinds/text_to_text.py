@@ -17,6 +17,7 @@ class TextToText(TaskKind):
     name = "text_to_text"
     left_out = ()
     chooses_own_rate = True
+    keeps_presets = True  # COGS has a second test split, of other kinds of sentences
     metrics: ClassVar = {"accuracy": "exact_match"}
     curve = "token_accuracy"
     model_words = "encoder and decoder; the decoder is not pre-trained"

@@ -9,7 +9,7 @@ import pytest
 from benchmarks.comparison import cells, configs, training, worker
 from benchmarks.comparison.plan import Plan, Pretraining
 from benchmarks.comparison.tasks import Data
-from convnlp.models import Seq2SeqBackbone
+from convnlp.models import Seq2SeqBackbone, Seq2SeqLM
 from convnlp.objectives import span_corruption
 from convnlp.runs import components
 from convnlp.training.finite import NonFiniteError
@@ -129,6 +129,8 @@ def test_texts_are_written_from_both_starts(plan, row, tmp_path):
             assert len(result["hits"]) == len(result["lengths"]) == 9
             assert result["accuracy"] == pytest.approx(sum(result["hits"]) / 9)
             assert result["steps"] == 20
+            assert result["dtype"] in ("float32", "mixed_bfloat16")
+            assert Seq2SeqLM.from_preset(str(cells.preset_of(cell.name, tmp_path))).backbone.decoder
 
 
 @pytest.fixture(scope="module")
