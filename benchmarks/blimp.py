@@ -19,7 +19,8 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 from absl import flags
 
 from benchmarks import machine, pages
-from benchmarks.judging import minimal_pairs, page
+from benchmarks.judging import minimal_pairs
+from benchmarks.judging import pairs_page as page
 from benchmarks.judging.store import PUBLISHED, Store
 from benchmarks.shared_flags import define_output
 from benchmarks.weights import sum_of_weights
@@ -48,7 +49,7 @@ def main(_):
     if docs:
         pages.require_marks("docs_dir", docs / "paper.md", page.BEGIN)
     loaded = {label: _loaded(directory) for label, directory in models.items()}  # before any is scored
-    store = Store(docs and docs / "blimp.json")
+    store = Store(docs and docs / "blimp.json", "num_pairs")
     if args.published:
         store.models |= published(args.published, paradigms)
     description = machine.describe(args.threads)

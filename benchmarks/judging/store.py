@@ -1,4 +1,4 @@
-"""What docs/blimp.json keeps: how many pairs of each paradigm each model judged correctly."""
+"""What docs/blimp.json and docs/cogs.json keep: of how many examples of each kind each model was right."""
 
 from benchmarks import kept_results
 
@@ -10,25 +10,25 @@ class Store:
 
     Args:
         path: pathlib.Path of the JSON file, which need not exist; or None for none.
+        limit: str, the key of the largest number of examples of a kind.
 
     Attributes:
-        models: dict, label -> {"weights": str, "num_pairs": int, the maximum per paradigm, "counts": dict,
-            paradigm -> [pairs judged correctly, all]}.
+        models: dict, label -> {"weights": str, limit: int, "counts": dict, kind -> [right, all]}.
     """
 
-    def __init__(self, path):
-        self._path = path
+    def __init__(self, path, limit):
+        self._path, self._limit = path, limit
         self.models = kept_results.read(path, "models")
 
-    def has(self, label, weights, num_pairs):
-        """Returns whether a model with these weights has been tested on so many pairs."""
+    def has(self, label, weights, most):
+        """Returns whether a model with these weights has been tested on so many examples of a kind."""
         found = self.models.get(label, {})
-        return (found.get("weights"), found.get("num_pairs")) == (weights, num_pairs)
+        return (found.get("weights"), found.get(self._limit)) == (weights, most)
 
-    def counts(self, paradigms):
-        """Returns the counts of all models that were tested on these paradigms, by label; ours come first."""
+    def counts(self, kinds):
+        """Returns the counts of all models that were tested on these kinds, by label; ours come first."""
         models = sorted(self.models.items(), key=lambda item: item[1]["weights"] == PUBLISHED)
-        return {label: found["counts"] for label, found in models if found["counts"].keys() == set(paradigms)}
+        return {label: found["counts"] for label, found in models if found["counts"].keys() == set(kinds)}
 
     def write(self, machine):
         """Writes the file, if there is one.

@@ -6,7 +6,8 @@ import shutil
 import pytest
 
 from benchmarks import blimp, pages
-from benchmarks.judging import minimal_pairs, page
+from benchmarks.judging import minimal_pairs
+from benchmarks.judging import pairs_page as page
 from convnlp.models import Seq2SeqBackbone, Tokenizer
 from tests import corpus
 from tests.run_program import run_program
