@@ -1,6 +1,7 @@
 """A text-to-text model: generation through keras_nlp's samplers, one decoding step at a time."""
 
 import functools
+import threading
 
 import keras
 import keras_nlp
@@ -20,6 +21,7 @@ _INPUTS = (
     '`inputs` must be a text, a list of texts, or a dict with "encoder_text", which is a tuple of two for '
     "pairs"
 )
+_call = threading.local()  # of each thread: `strips_prompt`, of the `generate` that is under way
 
 
 @keras.saving.register_keras_serializable(package="convnlp")
@@ -146,18 +148,22 @@ class Seq2SeqLM(LanguageModel, keras_nlp.models.Seq2SeqLM):
         self.backbone.require_length("decoder", "encoder_sequence_length + max_length", length + max_length)
 
     def _generate(self, inputs, max_length, stop_token_ids, strip_prompt):
-        if not strip_prompt:
-            return super().generate(inputs, max_length, stop_token_ids)
-        generate_function = self.make_generate_function()
-
-        def without_prompt(inputs, stop_token_ids):
-            return _without_prompt(generate_function(inputs, stop_token_ids=stop_token_ids), inputs)
-
-        self.generate_function = without_prompt
+        _call.strips_prompt = strip_prompt
         try:
             return super().generate(inputs, max_length, stop_token_ids)
         finally:
-            self.generate_function = generate_function
+            _call.strips_prompt = False
+
+    def make_generate_function(self):
+        """As in keras_nlp; inside a `generate` with `strip_prompt`, the outputs have no prompts."""
+        generate_function = super().make_generate_function()
+        if not getattr(_call, "strips_prompt", False):
+            return generate_function
+
+        def without_prompt(inputs, stop_token_ids=None):
+            return _without_prompt(generate_function(inputs, stop_token_ids=stop_token_ids), inputs)
+
+        return without_prompt
 
     def generate_step(self, inputs, stop_token_ids=None):
         """Generates for one batch; `generate` compiles this.

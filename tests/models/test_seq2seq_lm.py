@@ -1,3 +1,6 @@
+import concurrent.futures
+import threading
+
 import keras
 import keras_nlp
 import numpy as np
@@ -291,6 +294,25 @@ def test_strip_prompt_leaves_what_was_written(sharp_lm):
     sharp_lm.preprocessor = preprocessor
     for row, kept, expected in zip(ids["decoder_token_ids"], ids["decoder_padding_mask"], rows, strict=True):
         assert row[kept].tolist() == row[: len(expected)].tolist() == expected
+
+
+def test_strip_prompt_of_one_thread_leaves_the_others_alone(sharp_lm, monkeypatch):
+    inputs = {"encoder_text": ["the old river"], "decoder_text": ["the"]}
+    expected = {strip: sharp_lm.generate(inputs, strip_prompt=strip) for strip in (False, True)}
+    assert expected[False] != expected[True]
+    both = threading.Barrier(2, timeout=60)
+    make_generate_function = sharp_lm.make_generate_function
+
+    def at_the_same_time():
+        both.wait()  # both calls have begun, and none has taken its function
+        function = make_generate_function()
+        both.wait()
+        return function
+
+    monkeypatch.setattr(sharp_lm, "make_generate_function", at_the_same_time)
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        found = {strip: pool.submit(sharp_lm.generate, inputs, strip_prompt=strip) for strip in (False, True)}
+    assert {strip: future.result() for strip, future in found.items()} == expected
 
 
 def test_a_text_alone_in_any_form_is_a_text(lm):
