@@ -18,6 +18,7 @@ from absl import flags, logging
 
 from convnlp import outputs, source_flags
 from convnlp.data import Label, Source, fields, sources
+from convnlp.data.labels import have_order
 from convnlp.models import model_card
 from convnlp.programs import run
 from convnlp.tasks import scores
@@ -126,7 +127,8 @@ def main(_):
         outputs.check_file("output", _OUTPUT.value, inputs=[*sources.paths(train), *sources.paths(test)])
     names = {"text_field": _TEXT_FIELD.value, "label_field": _LABEL_FIELD.value}
     names |= fields.take(train, names)
-    label = Label(names["label_field"], names=sources.label_names(train.whole, names["label_field"]))
+    classes = sources.label_names(train.whole, names["label_field"])
+    label = Label(names["label_field"], names=classes, has_order=have_order(classes))
     texts, labels = read(train, names["text_field"], label)
     test_texts, test_labels = read(test, names["text_field"], label) if has_test else (texts, labels)
     if np.bincount(labels).max() == len(labels):

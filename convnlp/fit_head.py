@@ -92,6 +92,7 @@ def run(config, workdir, strategy):
     task = tasks.build_task(config, tokenizer, train)
     model = task.model(backbone)
     found = task.read(train)
+    data.check_classes(found, train)
     held_out = {name: task.read(source) for name, source in held_out.items()}
     fold_of = cross_fitting.folds(found, overlap.hashes(found, overlap.Pieces(tokenizer)))
     num_overlapping = data.report_overlap(found, held_out, tokenizer)

@@ -149,6 +149,12 @@ def multi_label_names(source, field="label", separator=None):
     values = [(record.without_data(), *stream.values(record)) for record in stream.records()]
     texts = [value for _, value in values if isinstance(value, str)]
     used = [each for each in SEPARATORS if any(each in text for text in texts)]
+    if len(used) > 1 and not separator:
+        first, other = (short(next(text for text in texts if each in text)) for each in used[:2])
+        message = (
+            "%s: %s has %s in %s, which separates labels, and %s in %s; if not so, set task.options.separator"
+        )
+        logging.warning(message, source, field, used[0], first, used[1], other)
     separator = separator or (used or SEPARATORS)[0]
     found = set()
     for record, value in values:
@@ -162,9 +168,15 @@ def multi_label_names(source, field="label", separator=None):
             raise record.error(error) from error
         found |= {*parts}
     numbers = {part for part in found if type(part) is int}
-    if numbers and numbers == found and min(numbers) >= 0 and max(numbers) < 2 * len(numbers):
-        names = format_of(source).class_names(paths(source)[0], field)
-        return names or tuple(map(str, range(max(numbers) + 1))), separator
+    if numbers and numbers == found and min(numbers) >= 0:
+        if names := format_of(source).class_names(paths(source)[0], field):
+            return names, separator
+        if max(numbers) < 2 * len(numbers):
+            return tuple(map(str, range(max(numbers) + 1))), separator
+        raise SourceError(
+            f"{source}: `{field}` has the label {max(numbers)}, but only {len(numbers)} have examples; "
+            "list the names of all in label_names"
+        )
     if not found or numbers or len(found) > max(MAX_RARE_CLASSES, len(values) / 2):
         raise SourceError(
             f"{source}: `{field}` must hold labels: either names only or integers >= 0 only. "

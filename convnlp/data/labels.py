@@ -2,8 +2,11 @@
 
 import ast
 import dataclasses
+import io
+import itertools
 import math
 import numbers
+import tokenize
 import unicodedata
 from typing import ClassVar
 
@@ -53,6 +56,7 @@ class Label:
     fraction is compared with `threshold` (civil_comments has the share of annotators who found a comment
     toxic). In a table of text, a cell with an integer counts as one if no name is an integer, and spaces
     around the text in a cell do not count. With `by_name`, that holds for the integers of other files, too.
+    With `stored`, an integer stands for one of these names.
 
     Args:
         field: string, name of the field.
@@ -60,7 +64,11 @@ class Label:
         names: sequence of different strings, the classes in order. Needed for string values.
         threshold: float. The class is 1 if the value, which must be a number, is at least this. Default None.
         by_name: bool. Whether an integer is looked up in `names`, as "1", if one of them is an integer.
-            Default False, for data sets that store names and, in each record, the place of one.
+            Default False.
+        stored: sequence of strings. The names that a data set stores; its records hold places of them.
+            Default None.
+        has_order: bool. Whether `names` are in an order that someone chose, so that an integer can be a place
+            among them. Defaults to True; False for strings that were found in a file and sorted.
 
     Raises:
         ValueError: if none of `names`, `num_classes` and `threshold` is given, one of them is out of range,
@@ -78,6 +86,8 @@ class Label:
     names: tuple | None = None
     threshold: float | None = None
     by_name: bool = False
+    stored: tuple | None = None
+    has_order: bool = True
     dtype: ClassVar[str] = "int64"
 
     def __post_init__(self):
@@ -106,6 +116,7 @@ class Label:
 
     def class_of(self, value):
         """Returns the class of a value as read, an int; raises ValueError if it has none."""
+        value = _stored_name(value, self.stored)
         is_written = isinstance(value, bool) or (self.by_name and _have_numbers(self.names))
         if is_written and isinstance(value, numbers.Integral) and self.names and self.threshold is None:
             value = str(value)
@@ -123,6 +134,8 @@ class Label:
                 raise _unknown(self.field, value, self.names, known)
             return self.names.index(value)
         is_integer = is_number and isinstance(value, numbers.Integral)
+        if is_integer and self.names and not self.has_order:
+            raise _no_place(self.field, value, self.names, "classes")
         if not is_integer or not 0 <= value < self.num_classes:
             raise ValueError(
                 f"`{self.field}` must be an integer in [0, {self.num_classes}). Received: {short(value)}"
@@ -173,14 +186,14 @@ class MultiLabel:
     """Labels of which an example may have any number: from a single field, or from one field per label.
 
     A single field holds a list of names, a list of their indices, or a string of names with separators; a
-    cell "[...]" of a table is read as a list. One field per label holds 0 or 1, true or false, or a share,
-    which counts from 0.5.
+    cell of a table that holds a list, a tuple or a set as Python writes it is read as one. One field per
+    label holds 0 or 1, true or false, or a share, which counts from 0.5.
 
     Args:
         field: string, or a tuple of strings, one for each name.
         names: tuple of C different strings.
         separator: string. Default None: the first of `SEPARATORS` that splits a value into known names.
-        by_name: bool. As for a `Label`.
+        by_name, stored, has_order: as for a `Label`.
 
     Raises:
         ValueError: if the numbers of names and fields differ, or the names or the fields are not different
@@ -197,6 +210,8 @@ class MultiLabel:
     names: tuple
     separator: str | None = None
     by_name: bool = False
+    stored: tuple | None = None
+    has_order: bool = True
     dtype: ClassVar[str] = "float32"  # as losses expect; `shape` distinguishes it from `Number`
 
     def __post_init__(self):
@@ -222,7 +237,7 @@ class MultiLabel:
         """Turns the value of the field, or a tuple of the fields' values, into C zeros and ones, a tuple."""
         if isinstance(self.field, tuple):
             return tuple(float(_share(name, one) >= 0.5) for name, one in zip(self.field, value, strict=True))
-        given = {self._index(name) for name in self._split(value)}
+        given = {self._index(_stored_name(name, self.stored)) for name in self._split(value)}
         return tuple(float(number in given) for number in range(len(self.names)))
 
     def _split(self, value):
@@ -236,12 +251,15 @@ class MultiLabel:
             name = str(name)
         if isinstance(name, str) and name in self.names:
             return self.names.index(name)
+        if type(name) is int and not self.has_order:
+            raise _no_place(self.field, name, self.names, "labels")
         if type(name) is int and 0 <= name < len(self.names):
             return name
         raise _unknown(self.field, name, self.names, f"the {len(self.names)} labels")
 
 
 SEPARATORS = (",", ";", "|")
+_CLOSING = {"[": "]", "(": ")", "{": "}"}  # of what Python writes for several values
 _LABELS = rules.sequence_of(rules.NAME, at_least=1)
 
 
@@ -259,19 +277,63 @@ def parts_of(field, value, separator):
     """
     if isinstance(value, Cell) and value.strip() and value.is_missing:
         raise ValueError(f"{field} is missing. Received: {short(str(value))}")
-    if isinstance(value, Cell) and value.startswith("[") and value.endswith("]"):
-        try:
-            value = ast.literal_eval(value)  # as pandas writes a list
-        except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
-            raise ValueError(f"`{field}` must be a list. Received: {short(str(value))}") from error
+    if isinstance(value, Cell):
+        value = _listed(field, value.stripped)
     if isinstance(value, str):
         return [part.strip() for part in value.split(separator) if part.strip()]
-    if not isinstance(value, list | tuple):
+    if not isinstance(value, list | tuple | set):
         raise ValueError(
             f"`{field}` must be a list of labels, or a string of labels with separators. "
             f"Received: {short(value)}"
         )
     return [*value]
+
+
+def _listed(field, cell):
+    """Returns the list, tuple or set that a cell holds as Python writes it; any other cell unchanged."""
+    if not cell or _CLOSING.get(cell[0]) != cell[-1]:
+        return cell
+    try:
+        value = ast.literal_eval(cell)
+        tokens = [token.type for token in tokenize.generate_tokens(io.StringIO(cell).readline)]
+    except (ValueError, SyntaxError, tokenize.TokenError, MemoryError, RecursionError) as error:
+        if cell[0] != "[":  # "(none)" is a name
+            return cell
+        raise ValueError(f"`{field}` must be a list. Received: {short(str(cell))}") from error
+    tokens = [kind for kind in tokens if kind != tokenize.NL]
+    if (tokenize.STRING, tokenize.STRING) in itertools.pairwise(tokens):  # which Python joins to one
+        raise ValueError(
+            f"`{field}` must be a list with commas between its labels, which NumPy does not write; call "
+            f"`tolist()` first. Received: {short(str(cell))}"
+        )
+    return value if isinstance(value, list | tuple | set) else cell
+
+
+def have_order(names, given=()):
+    """Returns whether names of classes are in an order that someone chose.
+
+    Args:
+        names: sequence of strings.
+        given: names that the user has listed, if any.
+
+    Returns:
+        bool: False for names that nobody has listed and that are sorted, as `label_names` sorts strings.
+    """
+    return bool(given) or list(names) != sorted(names)
+
+
+def _stored_name(value, stored):
+    """Returns the name for which an integer stands in a data set that stores names; all else unchanged."""
+    is_place = stored and isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    return stored[value] if is_place and 0 <= value < len(stored) else value
+
+
+def _no_place(field, value, names, kind):
+    """Returns the error about an integer where names are known in no order but the alphabet's."""
+    return ValueError(
+        f"{field} {short(value)} is not one of the {len(names)} {kind} {short([*names])}; if integers stand "
+        "for them, list them in label_names, in the order of the integers"
+    )
 
 
 def _have_numbers(names):

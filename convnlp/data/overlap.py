@@ -4,6 +4,7 @@ import typing
 
 import numpy as np
 
+from convnlp.data import hashing
 from convnlp.data.minhash import BASE, band, minima, shingles
 
 SHINGLE = 5  # consecutive pieces
@@ -30,6 +31,8 @@ class Pieces:
         ]
         kept[tokenizer.unk_token_id] = "?"
         self.unknown = tokenizer.unk_token_id
+        self.are_visible = np.array([bool(text.strip("▁")) for text in texts])  # also marks
+        self.are_visible[[*special, self.unknown]] = False
         self.lengths = np.array([len(text) for text in kept])
         self.hashes = np.array([_hash_of(text) for text in kept], np.uint64)
 
@@ -70,6 +73,26 @@ def near_duplicates(found, others, pieces):
         shared = np.mean(signs == other_signs[match], axis=1)
         is_found |= (bands != 0) & (bands == other_bands[match]) & (shared >= MIN_SHARED)
     return is_found
+
+
+def equal_rows(found, others, pieces):
+    """Finds the examples of the same tokens as one of `others`, also those that `near_duplicates` leaves out.
+
+    These have no letters, or too many unknown pieces. Texts of unknown pieces alone may differ, and do not
+    count.
+
+    Args:
+        found: as for `near_duplicates`.
+        others: as for `near_duplicates`.
+        pieces: as for `near_duplicates`.
+
+    Returns:
+        bool array [n].
+    """
+    ids = found.columns[0]
+    rows = np.repeat(np.arange(len(found)), ids.row_lengths().numpy())
+    num_visible = np.bincount(rows, pieces.are_visible[ids.values.numpy()], minlength=len(found))
+    return (num_visible > 0) & np.isin(hashing.of_rows(ids), hashing.of_rows(others.columns[0]))
 
 
 def hashes(found, pieces):

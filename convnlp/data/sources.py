@@ -33,6 +33,7 @@ from convnlp.data.errors import SourceError, unwrapped
 from convnlp.data.label_names import label_names, multi_label_names
 from convnlp.data.labels import Label, MultiLabel
 from convnlp.data.opening import NO_TEXT, format_of, paths, stream_of
+from convnlp.data.rules import short
 from convnlp.data.schema import EveryField, RecordAndTexts, Schema
 from convnlp.data.source import ALL, Split
 
@@ -261,12 +262,32 @@ def numbers(source, label):
 
 
 def _for_source(label, source):
-    """Returns a label as it is to be read from a source: integers are names, unless it has stored names."""
+    """Returns a label as it is to be read from a source: what its integers stand for.
+
+    If the source stores names, they are places of these; else they are names, if one of the label's names is
+    an integer. Names of the user's own, none of which is stored, replace the stored ones in their order.
+    """
     has_names = isinstance(label, Label | MultiLabel) and label.names and isinstance(label.field, str)
-    if not has_names or source.kind in ("tfds", "tokens"):
+    if not has_names or source.kind == "tokens":
         return label
-    stored = format_of(source).class_names(paths(source)[0], label.field)
-    return dataclasses.replace(label, by_name=not stored)
+    stored = _stored_names(source, label.field)
+    if not stored:
+        return dataclasses.replace(label, by_name=True)
+    if {*stored} & {*label.names}:
+        return dataclasses.replace(label, stored=stored)
+    if len(stored) != len(label.names):
+        raise SourceError(
+            f"{source}: `label_names` must be names that the data store for {label.field}, "
+            f"{short([*stored])}, or as many others in their order. Received: {short([*label.names])}"
+        )
+    return dataclasses.replace(label, has_order=True)
+
+
+def _stored_names(source, field):
+    """Returns the names that a source stores for the integers of a field, a tuple; None if there are none."""
+    if source.kind == "tfds":
+        return tfds_source.class_names(source, field)
+    return format_of(source).class_names(paths(source)[0], field)
 
 
 def _schema(fields, label, several=()):

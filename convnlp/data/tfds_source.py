@@ -89,11 +89,21 @@ def _values(column):
 
 def label_names(source, field):
     """Returns the class names of a ClassLabel feature, a tuple; raises `SourceError` if it is not one."""
-    features = builder(source.path, source.data_dir).info.features
-    feature = dict(features.items()).get(field)
-    if not isinstance(feature, tfds.features.ClassLabel):
+    names = class_names(source, field)
+    if names is None:
+        feature = _feature(source, field)
         raise SourceError(f"tfds:{source.path}: {field} must be a ClassLabel. Received: {feature}")
-    return tuple(feature.names)
+    return names
+
+
+def class_names(source, field):
+    """Returns the class names of a feature, a tuple; None if it is not a ClassLabel."""
+    feature = _feature(source, field)
+    return tuple(feature.names) if isinstance(feature, tfds.features.ClassLabel) else None
+
+
+def _feature(source, field):
+    return dict(builder(source.path, source.data_dir).info.features.items()).get(field)
 
 
 def bounds(name, split, data_dir):

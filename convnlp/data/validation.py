@@ -1,11 +1,10 @@
 """Holds out validation data from the training data, by content and with the same share of each class."""
 
 import collections
-import hashlib
-import itertools
 
 import numpy as np
 
+from convnlp.data import hashing
 from convnlp.data.errors import SourceError
 
 SHARE, LEAST, MOST, MOST_SHARE = 0.1, 200, 2000, 0.2
@@ -190,9 +189,4 @@ def keys_of(found):
     """Returns a hash of what is read of each example, or its group: uint64 [n]."""
     if found.groups is not None:
         return np.asarray(found.groups, np.uint64)
-    values, splits = found.columns[0].values.numpy(), found.columns[0].row_splits.numpy()
-    digests = (
-        hashlib.blake2b(values[start:end].tobytes() + b"|", digest_size=8).digest()
-        for start, end in itertools.pairwise(splits)
-    )
-    return np.fromiter((int.from_bytes(each, "big") for each in digests), np.uint64, len(found))
+    return hashing.of_rows(found.columns[0])

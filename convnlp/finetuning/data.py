@@ -4,7 +4,7 @@ import numpy as np
 from absl import logging
 
 from convnlp import outputs
-from convnlp.data import Source, overlap, rules, sources, validation
+from convnlp.data import Source, SourceError, overlap, rules, sources, validation
 
 
 def read_sources(config, workdir):
@@ -43,15 +43,28 @@ def read_examples(task, train, held_out, tokenizer):
         which examples of `train` are trained on, or None for all).
 
     Raises:
-        SourceError: if a source or any of its examples is wrong, or if there are too few to hold any out.
+        SourceError: if a source or any of its examples is wrong, if all training examples have the same
+            class, or if there are too few to hold any out.
     """
     found_held_out = {name: task.read(source) for name, source in held_out.items()}
-    if "validation" in held_out:
-        return task.read(train, training=True), found_held_out, None
-    found = task.read(train)
+    has_validation = "validation" in held_out
+    found = task.read(train, training=True) if has_validation else task.read(train)
+    check_classes(found, train)
+    if has_validation:
+        return found, found_held_out, None
     is_held_out = validation.choose(found, overlap.hashes(found, overlap.Pieces(tokenizer)))
     found_held_out["validation"] = validation.take(found, is_held_out)
     return validation.take(found, ~is_held_out), found_held_out, ~is_held_out
+
+
+def check_classes(found, train):
+    """Raises SourceError if all examples to train on have the same class, as in a slice of sorted records."""
+    labels = found.labels
+    if labels is not None and labels.ndim == 1 and labels.dtype.kind == "i" and len(np.unique(labels)) == 1:
+        raise SourceError(
+            f"{train}: the examples to train on must have at least two classes; sorted records are not to be "
+            f"sliced. Received: one class in {len(found):,} examples"
+        )
 
 
 def read_unlabelled(config, task, labelled, tokenizer):
@@ -119,7 +132,7 @@ def report_overlap(found, held_out, tokenizer):
     """
     pieces, counts = overlap.Pieces(tokenizer), {}
     for name, others in held_out.items():
-        is_found = overlap.near_duplicates(others, found, pieces)
+        is_found = overlap.near_duplicates(others, found, pieces) | overlap.equal_rows(others, found, pieces)
         counts[name] = count = int(is_found.sum())
         if count:
             ids, length = others.columns[0], others.lengths[0]

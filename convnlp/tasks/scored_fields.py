@@ -16,6 +16,8 @@ class Fields:
         label_threshold: float, if labels are fractions; see `convnlp.data.Label`. Default None.
         target: str, the text that a model should write, or the acceptable answers. Default None: the name
             of the class, or "answers".
+        has_order: bool, whether the names saved with the model may be in an order that someone chose, so that
+            integers can be places among them. Defaults to True.
         options: dict, the task's own options in its training, as far as they are known. Default: none.
 
     Raises:
@@ -27,6 +29,7 @@ class Fields:
     label_names: tuple | None = None
     label_threshold: float | None = None
     target: str | None = None
+    has_order: bool = True
     options: dict = dataclasses.field(default_factory=dict)
 
     def __post_init__(self):
@@ -54,6 +57,7 @@ def with_label(source, trained, given, text_roles, finds_label=True):
     own = {"texts": texts_of(trained, text_roles), "label": trained.get("label_field")}
     own = {name: value for name, value in own.items() if value and names_of(value) <= there}
     own |= {"label_threshold": trained.get("label_threshold"), "options": trained.get("options") or {}}
+    own |= {"has_order": bool(trained.get("label_names", True))}  # True also if it is not known
     found = Fields(**{**own, **given})
     # A key that is not a role only keeps its field from being taken for another role.
     roles = {

@@ -121,9 +121,23 @@ def test_integers_are_looked_up_among_names_that_are_integers(tmp_path, kind):
     label = Label(names=("1", "0"))
     turned = [(text, 1 - number) for text, number in EXPECTED]
     assert values(write(kind, tmp_path / kind), label=label) == turned
-    if kind == "hf":  # with names of its own, which the integers are places of
-        stored = f"hf:{write_hf(tmp_path / 'stored', ROWS, names=['1', '0'])}"
-        assert values(stored, label=label) == EXPECTED
+
+
+def test_integers_stand_for_the_names_that_are_stored(tmp_path):
+    """Whatever the order of the names that a model knows, and however many more it knows."""
+    stored = f"hf:{write_hf(tmp_path / 'stored', ROWS, names=['good', 'bad'])}"
+    turned = [(text, 1 - number) for text, number in EXPECTED]
+    assert values(stored, label=Label(names=("good", "bad"))) == EXPECTED
+    assert values(stored, label=Label(names=("bad", "good"), has_order=False)) == turned
+    more = [(text, 2 * number) for text, number in turned]
+    assert values(stored, label=Label(names=("bad", "fair", "good"))) == more
+    assert values(stored, label=Label(names=("a", "b"), has_order=False)) == EXPECTED  # the user's own
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"label 'bad' is not one of the 2 classes"):
+        values(stored, label=Label(names=("fair", "good")))
+    with pytest.raises(SourceError, match=r"`label_names` must be names that the data store .*'b', 'c'\]"):
+        values(stored, label=Label(names=("a", "b", "c")))
+    numbers = f"hf:{write_hf(tmp_path / 'numbers', ROWS, names=['1', '0'])}"
+    assert values(numbers, label=Label(names=("1", "0"))) == EXPECTED
 
 
 @pytest.mark.parametrize("kind", RECORDS)

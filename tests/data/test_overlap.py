@@ -1,10 +1,12 @@
 """Examples of one data set that equal, or nearly equal, those of another."""
 
+import dataclasses
 import types
 
 import numpy as np
+import pytest
 
-from convnlp.data import minhash, overlap, rules
+from convnlp.data import Source, SourceError, minhash, overlap, rules
 from convnlp.data.examples import Examples
 from convnlp.finetuning import data
 from tests import corpus
@@ -113,6 +115,15 @@ def test_the_program_says_so_in_one_line(tokenizer, caplog):
     assert "\n" not in line
 
 
+def test_the_program_counts_equal_texts_that_are_not_compared_otherwise(tokenizer):
+    odd = ["!!! ...", "\U0001f600 the \U0001f680 \U0001f680", "\U0001f600", ""]  # the last two say nothing
+    assert not overlap.near_duplicates(*[examples(tokenizer, odd)] * 2, overlap.Pieces(tokenizer)).any()
+    counts = data.report_overlap(
+        examples(tokenizer, odd), {"test": examples(tokenizer, [*odd, "?!"])}, tokenizer
+    )
+    assert counts == {"test": 2}
+
+
 def test_what_the_program_holds_out_is_not_trained_on_with_another_sign(tokenizer):
     texts = corpus.documents(40)
     found = examples(tokenizer, [*texts, *(f"{text}." for text in texts)])
@@ -136,3 +147,18 @@ def test_texts_of_unknown_characters_are_among_others_if_they_are_equal(tokenize
     texts, others = [*unknown, "The old river."], [unknown[1], "the old river", "a letter"]
     labelled = [examples(tokenizer, [text]) for text in others]
     assert data.is_among(examples(tokenizer, texts), labelled, tokenizer).tolist() == [False, True, True]
+
+
+@pytest.mark.parametrize(
+    "labels", [np.array([2, 2]), np.array([0, 1]), np.array([1.5, 1.5], "float32"), None]
+)
+def test_one_class_is_not_learned(tokenizer, labels):
+    found = dataclasses.replace(examples(tokenizer, ["a", "b"]), labels=labels)
+    source = Source("csv:a.csv", "train[:20%]")
+    if labels is None or labels.dtype.kind != "i" or len(set(labels)) > 1:
+        data.check_classes(found, source)
+    else:
+        with pytest.raises(
+            SourceError, match=r"split train\[:20%\].* two classes; .*Received: one class in 2"
+        ):
+            data.check_classes(found, source)

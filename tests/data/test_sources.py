@@ -24,7 +24,7 @@ from convnlp.data import (
     source_error_message,
     sources,
 )
-from convnlp.data.labels import Cell
+from convnlp.data.labels import Cell, have_order
 from convnlp.data.schema import Group, Schema
 from tests import corpus
 
@@ -474,6 +474,22 @@ def test_integers_are_places_among_names_that_are_none(tmp_path):
     source = labelled(tmp_path, [1, 0, 2])
     rows = sources.read(source, label=Label(names=("bad", "fair", "good")))
     assert [int(row["label"]) for row in rows] == [1, 0, 2]
+
+
+@pytest.mark.parametrize("value", [1, Cell("1"), Cell(" 1 ")], ids=repr)
+def test_integers_are_no_places_among_names_in_no_order(value):
+    names = "bad", "fair", "good"
+    assert Label(names=names).class_of(value) == 1
+    with pytest.raises(ValueError, match=r"label 1 is not one of the 3 classes .*, in the order of the int"):
+        Label(names=names, has_order=False).class_of(value)
+    assert Label(names=names, has_order=False).class_of("fair") == 1
+    assert Label(names=("0", "1"), by_name=True, has_order=False).class_of(value) == 1
+
+
+def test_names_that_are_found_in_a_file_are_in_no_order():
+    assert not have_order(("bad", "fair", "good"))
+    assert have_order(("bad", "fair", "good"), given=("bad", "fair", "good"))
+    assert have_order(("World", "Sports", "Business"))  # which only data that store names can give
 
 
 def test_labels_by_name_and_by_threshold(tmp_path):

@@ -55,8 +55,10 @@ def test_labels(data_dir):
     assert sources.label_names(reviews) == ("0", "1")
     found = list(sources.read(reviews, label=Label(num_classes=2)).as_numpy_iterator())
     assert [{"text": e["text"].decode(), "label": e["label"]} for e in found] == ROWS
-    turned = sources.read(reviews, label=Label(names=("1", "0")))  # integers are places in TFDS
-    assert [example["label"] for example in turned.as_numpy_iterator()] == [row["label"] for row in ROWS]
+    turned = sources.read(reviews, label=Label(names=("1", "0")))  # by the names that TFDS stores
+    assert [1 - example["label"] for example in turned.as_numpy_iterator()] == [row["label"] for row in ROWS]
+    own = sources.read(reviews, label=Label(names=("fine", "bad")))  # in the order of those
+    assert [example["label"] for example in own.as_numpy_iterator()] == [row["label"] for row in ROWS]
     groups = sources.read(reviews, (), Group("label")).as_numpy_iterator()
     assert [example["label"].decode() for example in groups] == [str(row["label"]) for row in ROWS]
     with pytest.raises(SourceError, match="tfds:reviews: text must be a ClassLabel"):

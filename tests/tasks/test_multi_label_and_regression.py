@@ -123,6 +123,8 @@ def test_the_head_drops_as_many_units_as_the_config_says(tmp_path, kind):
         (["b,a", "", "c"], ("a", "b", "c"), [[1, 1, 0], [0, 0, 0], [0, 0, 1]]),
         (["b; a, c", "a, c"], ("a, c", "b"), [[1, 1], [1, 0]]),
         (["['b', 'a']", "[]"], ("a", "b"), [[1, 1], [0, 0]]),
+        ([" ['b', 'a, c'] ", "('b',)", "{'b'}", "()"], ("a, c", "b"), [[1, 1], [0, 1], [0, 1], [0, 0]]),
+        (["(none)", "('b')", "{b}"], ("('b')", "(none)", "{b}"), [[0, 1, 0], [1, 0, 0], [0, 0, 1]]),
         (["b|a", "c"], ("a", "b", "c"), [[1, 1, 0], [0, 0, 1]]),
     ],
 )
@@ -210,6 +212,36 @@ def test_the_labels_of_hugging_face_have_names(tmp_path):
         )
 
 
+def test_few_of_many_labels_of_hugging_face(tmp_path):
+    names = [f"n{number}" for number in range(28)]
+    feature = {"feature": {"names": names, "_type": "ClassLabel"}, "_type": "Sequence"}
+    rows = [{"text": "a", "label": [27]}, {"text": "b", "label": [3]}]
+    write_hf(tmp_path / "saved", rows, feature=feature)
+    source = Source(f"hf:{tmp_path}/saved")
+    assert sources.multi_label_names(source)[0] == tuple(names)
+    label = MultiLabel("label", ("n3", "n27", "other"), has_order=False)  # as a model knows them
+    found = [row["label"].tolist() for row in sources.read(source, ("text",), label).as_numpy_iterator()]
+    assert found == [[0, 1, 0], [1, 0, 0]]
+    rows = Source(f"jsonl:{corpus.write_jsonl(tmp_path / 'a.jsonl', rows)}")
+    with pytest.raises(
+        SourceError, match=r"`label` has the label 27, but only 2 have examples; list the names"
+    ):
+        sources.multi_label_names(rows)
+    with pytest.raises(
+        SourceError, match=r"label 27 is not one of the 3 labels .* in the order of the integers"
+    ):
+        sources.check(rows, ("text",), label)
+
+
+def test_two_separators_are_pointed_out(tmp_path, caplog):
+    labels = ["Food, drinks|Travel", "Travel", "Food, drinks"]
+    assert sources.multi_label_names(write(tmp_path, labels))[1] == ","
+    (line,) = caplog.messages
+    assert "label has , in 'Food, drinks|Travel', which separates labels, and | in" in line
+    assert sources.multi_label_names(write(tmp_path, labels), separator="|")[0] == ("Food, drinks", "Travel")
+    assert len(caplog.messages) == 1
+
+
 @pytest.mark.parametrize(
     ("label", "message"),
     [
@@ -233,11 +265,38 @@ def test_names_that_no_report_could_hold(tmp_path, label, message):
         (["[0, 'a']"], "`label` must hold labels: either names only or integers"),
         (["[0, 1.5]"], "line 2: `label` must hold names or integers"),
         (["[0, ]]"], "line 2: `label` must be a list"),
+        (["['a', ' ']", "['b' 'c']"], "line 3: `label` must be a list with commas .* which NumPy does not"),
     ],
 )
 def test_labels_that_are_none(tmp_path, labels, message):
     with pytest.raises(SourceError, match=message):
         build(write(tmp_path, labels), "multi_label")
+
+
+def test_integers_are_not_scored_as_places_among_names_that_were_found(tmp_path):
+    """Neither by the run nor, later, by its model, unless its names were listed."""
+    train, test = tmp_path / "train", tmp_path / "test"
+    train.mkdir()
+    test.mkdir()
+    named, numbered = write(train, ["good", "bad", "good"]), write(test, ["0", "1"])
+    message = r"label 0 is not one of the 2 classes \['bad', 'good'\]; if integers stand for them"
+    found = build(named, "classification")
+    listed = build(named, "classification", **{"task.label_names": ("bad", "good")})
+    with pytest.raises(SourceError, match=message):
+        found.read(numbered)
+    assert listed.read(numbered).labels.tolist() == [0, 1]
+    model = listed.model(Seq2SeqBackbone(TOKENIZER.vocabulary_size(), 1, 2, 8, 16, num_decoder_layers=0))
+    for names, is_read in (((), False), (("bad", "good"), True)):
+        trained = {"kind": "classification", "text_field": "text", "label_names": names}
+        (tmp_path / "experiment.json").write_text(json.dumps({"task": trained}))
+        for given, also in ((None, is_read), (("good", "bad"), True)):
+            asked = fields.of_preset(model, str(tmp_path), numbered, label_names=given)
+            task = type(found).from_model(model, numbered, asked)
+            if also:
+                assert task.read(numbered).labels.tolist() == [0, 1]
+            else:
+                with pytest.raises(SourceError, match=message):
+                    task.read(numbered)
 
 
 def loss_of(task, outputs, labels, weights):

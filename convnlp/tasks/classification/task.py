@@ -9,6 +9,7 @@ from absl import logging
 
 from convnlp import losses
 from convnlp.data import Label, examples, rules, sources
+from convnlp.data.labels import have_order
 from convnlp.layers import dropout_seed
 from convnlp.layers.hashed_ngrams import MAX_BUCKETS
 from convnlp.models import TextClassifier, linear_head
@@ -84,16 +85,19 @@ class Classification(PooledHeadTask):
             names = ("0", "1")
         if not names:  # from the whole split: a slice may lack a rare class
             names = sources.label_names(train.whole, task.label_field)
-        label = Label(task.label_field, names=names, threshold=threshold)
+        has_order = have_order(names, task.label_names)
+        label = Label(task.label_field, names=names, threshold=threshold, has_order=has_order)
         return cls(label=label, **cls._arguments_of(config, tokenizer))
 
     @classmethod
     def from_model(cls, model, source, fields):
+        names = fields.label_names or model.labels or ()
         label = Label(
             fields.label,
             num_classes=model.num_classes,
-            names=fields.label_names or model.labels or None,
+            names=names or None,
             threshold=fields.label_threshold,
+            has_order=have_order(names, fields.label_names or fields.has_order),
         )
         return cls(label=label, **cls._arguments_from(model, fields))
 

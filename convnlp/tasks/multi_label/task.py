@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from convnlp.data import MultiLabel, rules, sources
+from convnlp.data.labels import have_order
 from convnlp.models import MultiLabelClassifier, linear_head
 from convnlp.models import labels as label_names
 from convnlp.options import option
@@ -59,7 +60,8 @@ class MultiLabelClassification(PooledHeadTask):
             separator = given.get("separator") or None
             if not names:
                 names, separator = sources.multi_label_names(train.whole, field, separator)
-            label = MultiLabel(field, names, separator)
+            has_order = have_order(names, config.task.label_names)
+            label = MultiLabel(field, names, separator, has_order=has_order)
         return cls(label=label, **cls._arguments_of(config, tokenizer))
 
     @classmethod
@@ -70,7 +72,9 @@ class MultiLabelClassification(PooledHeadTask):
                 f"`label_names` must name the model's {model.num_classes} labels. Received: {list(names)}"
             )
         each = _fields_of_labels(names, fields.options, source)
-        label = MultiLabel(each or fields.label, names, fields.options.get("separator") or None)
+        has_order = have_order(names, fields.label_names or fields.has_order)
+        separator = fields.options.get("separator") or None
+        label = MultiLabel(each or fields.label, names, separator, has_order=has_order)
         return cls(label=label, **cls._arguments_from(model, fields))
 
     @classmethod
