@@ -151,9 +151,14 @@ def _is_out_of_memory(error):
 def _original(error):
     """Returns the exception that Keras or AutoGraph has raised again, with lines around its message."""
     inner = error.__context__
-    while type(inner) is type(error) and str(inner) in str(error):
+    while type(inner) is type(error) and _words(inner) in _words(error):
         error, inner = inner, inner.__context__
     return error
+
+
+def _words(error):
+    """Returns a message without its line breaks and indents: AutoGraph indents what it repeats."""
+    return " ".join(str(error).split())
 
 
 def _is_raised_by_us(error):

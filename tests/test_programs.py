@@ -78,6 +78,8 @@ RATE = "`learning_rate` must be positive and finite. Received: learning_rate=-1.
         (wrong_rate, RATE),
         (rate_in_a_graph, RATE),
         (lambda: Refusing()(np.zeros([1, 2])), RATE),
+        (lambda: tf.function(Refusing())(tf.zeros([1, 2])), RATE),
+        (lambda: tf.function(keras.Sequential([Refusing()]))(tf.zeros([1, 2])), RATE),
         (raising(SourceError("a.jsonl, line 7: no")), "a.jsonl, line 7: no"),
         (lambda: os.stat("/none/x"), "[Errno 2] No such file or directory: '/none/x'"),
         (lambda: tf.io.gfile.GFile("/none/x").read(), "/none/x; No such file or directory"),
