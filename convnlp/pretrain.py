@@ -63,6 +63,7 @@ def run(config, workdir, strategy, finish=False):
         if config.objective.freeze_encoder:
             freeze_encoder(config, backbone, objectives)
         optimizer = optimizers.build(config.optimizer, config.train.num_steps, backbone.depth_of)
+    check_lengths(config, backbone, objectives)
     loss_fn = pretraining_loss(backbone, objectives)
     evaluation = graphs.evaluation(strategy, lambda batch: loss_fn(batch, None, training=False))
 
@@ -115,7 +116,7 @@ def run(config, workdir, strategy, finish=False):
     # Preset and model card.
     held_out_scores = evaluation(held_out)
     if worker == 0:
-        target_length = max(each.target_length for each in objectives) or config.data.target_length
+        target_length = _target_length(config, objectives)
         card = run_preset.card(config, summary, backbone, target_length)
         card["objective"] = " + ".join(config.objective.names)
         card["scores"] = {f"held-out {name}": value for name, value in held_out_scores.items()}
@@ -148,6 +149,32 @@ def freeze_encoder(config, backbone, objectives):
     require(trains, "objective.names", "all train a decoder", config.objective.names)
     for layer in filter(None, (backbone.token_embedding, backbone.position_layer, backbone.encoder)):
         layer.trainable = False
+
+
+def check_lengths(config, backbone, objectives):
+    """Refuses a backbone that cannot take the rows of the objectives, or the targets of what will be saved.
+
+    Raises:
+        ValueError: names the field that gives the length.
+    """
+    for each in objectives:
+        is_own = "input_length" in config.objective.options.get(each.name, {})
+        name = f"objective.options.{each.name}.input_length" if is_own else "data.input_length"
+        backbone.require_length("encoder" if backbone.num_layers else "decoder", name, each.input_length)
+    if backbone.decoder is None:
+        return
+    target_length = _target_length(config, objectives)
+    writers = [each.name for each in objectives if each.target_length == target_length]
+    name = f"target_length of {writers[0]}" if writers else "data.target_length"
+    backbone.require_length("decoder", name, target_length)
+    if not backbone.num_layers:  # one row holds both
+        length = config.data.input_length + target_length
+        backbone.require_length("decoder", f"data.input_length + {name}", length)
+
+
+def _target_length(config, objectives):
+    """Returns the number of tokens that a model with a decoder writes once it is saved."""
+    return max(each.target_length for each in objectives) or config.data.target_length
 
 
 def _stages(config, backbone, tokenizer, train, own_shards):

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from convnlp import finetune, outputs, pretrain, product_speed
 from convnlp.configs import finetune_classification, finetune_cogs, pretrain_mini
-from convnlp.data import SourceError, examples, source_error_message
+from convnlp.data import SourceError, examples, source_error_message, sources
 from convnlp.finetuning import data, steps
 from convnlp.layers import MIXERS
 from convnlp.runs import components, estimate, experiment
@@ -182,6 +182,30 @@ def test_more_tokens_than_a_model_has_positions_are_refused_before_the_data_are_
     fields |= dict(zip(("data_input_length", "data_target_length"), lengths, strict=True))
     with pytest.raises(ValueError, match=f"^`{re.escape(name)}` must be at most 16, .*={received}$"):
         run(finetune, finetune_classification.get_config(), folder, tmp_path / "run", **fields)
+
+
+@pytest.mark.parametrize(
+    ("objective", "options", "layers", "lengths", "name", "received"),
+    [
+        ("masked_lm", {}, (1, 0), (17, 2), "data.input_length", 17),
+        ("masked_lm", {"input_length": 17}, (1, 0), (16, 2), "objective.options.masked_lm.input_length", 17),
+        ("masked_lm", {}, (1, 1), (16, 17), "data.target_length", 17),
+        ("span_corruption", {"noise_density": 0.7}, (1, 1), (16, 2), "target_length of span_corruption", 28),
+        ("prefix_lm", {}, (0, 1), (10, 7), "data.input_length + data.target_length", 17),
+    ],
+)
+def test_rows_that_a_model_cannot_take_are_refused_before_the_text_is_read(
+    folder, tmp_path, monkeypatch, objective, options, layers, lengths, name, received
+):
+    monkeypatch.setattr(sources, "check", lambda *_, **__: pytest.fail("the text is read"))
+    config = pretrain_mini.get_config("lightweight_conv")
+    config.objective.options[objective].update(options)
+    fields = {"data_source": "documents", "data_validation_split": "train", "objective_names": (objective,)}
+    fields |= {"model_position_embedding": "learned", "model_max_sequence_length": 16}
+    fields |= dict(zip(("model_num_layers", "model_num_decoder_layers"), layers, strict=True))
+    fields |= dict(zip(("data_input_length", "data_target_length"), lengths, strict=True))
+    with pytest.raises(ValueError, match=f"^`{re.escape(name)}` must be at most 16, .*={received}$"):
+        run(pretrain, config, folder, tmp_path / "run", **fields)
 
 
 def test_obvious_columns_need_no_name(folder, tmp_path):
