@@ -5,6 +5,7 @@ import json
 import math
 import os
 import platform
+import shutil
 import signal
 import types
 from pathlib import Path
@@ -277,6 +278,28 @@ def test_a_diverged_run_can_go_on_with_another_rate(begun, folder):
     for field, value in (("optimizer.name", "adafactor"), ("model.hidden_dim", 32), ("seed", 1)):
         with pytest.raises(ValueError, match=f"a different config .*{field}"):
             experiment.prepare(pretraining(folder, **{field: value}), begun, resume_with_changes=True)
+
+
+@pytest.mark.parametrize("saved", [(), ("00000006",)])
+def test_a_change_of_a_start_without_a_new_checkpoint_is_not_kept(begun, folder, monkeypatch, saved):
+    config = pretraining(folder, **{"optimizer.learning_rate": 1e-4})
+    before, workdir = (begun / "config.json").read_bytes(), str(begun)
+
+    def start(*arguments):
+        return config, workdir, experiment.prepare(config, workdir, resume_with_changes=True)
+
+    def fail():
+        with experiment.begun():
+            assert (begun / "config.json").read_bytes() != before
+            for name in saved:
+                shutil.copytree(begun / "checkpoints" / "00000004", begun / "checkpoints" / name)
+            raise SourceError("a bad line")
+
+    monkeypatch.setattr(experiment, "start", start)
+    with pytest.raises(SourceError, match="a bad line"):
+        fail()
+    assert ((begun / "config.json").read_bytes() == before) == (not saved)
+    assert not run_lock.is_held(workdir)
 
 
 def test_another_machine_does_not_change_the_type_of_numbers_unnoticed(begun, folder, monkeypatch):

@@ -31,6 +31,7 @@ _OF_SCORES = ("inputs.data.validation_source", "inputs.data.source")
 # What a start leaves in its directory before there is anything to keep.
 _OF_A_START = {"config.json", "run.lock"}
 _made = set()  # directories that this process has made for a run
+_changed = {}  # directory -> (config.json before this start changed it, steps of the checkpoints then)
 
 
 def define_flags(default_config=None):
@@ -79,7 +80,8 @@ def define_finish_flag():
 def begun(open_fields=lambda config: (), has_steps=True):
     """Context manager for `start`: a run that is refused leaves nothing behind, as if it had not been begun.
 
-    What is written from the first step on stays.
+    What is written from the first step on stays. A change to an earlier run is recorded with its first
+    checkpoint; until then, an error puts the old record back.
     """
     config, workdir, strategy = start(open_fields, has_steps)
     try:
@@ -177,7 +179,12 @@ def prepare(
         heartbeat.mark(connecting=True)
         strategy = strategy or strategy_lib.build(strategy_name, tpu, num_virtual_devices)
         heartbeat.mark(connecting=False)
-        _check_config(config, workdir, strategy_name, strategy, open_fields, resume_with_changes, has_steps)
+        record = _check_config(
+            config, workdir, strategy_name, strategy, open_fields, resume_with_changes, has_steps
+        )
+        _changed.pop(workdir, None)
+        if record is not None:
+            _changed[workdir] = record, checkpoints.steps(workdir)
         stack.pop_all()  # the lock stays with the run
     if config.train.deterministic:
         tf.config.experimental.enable_op_determinism()
@@ -210,7 +217,7 @@ def _check_config(config, workdir, strategy_name, strategy, open_fields, resume_
     asked = {**config.to_dict(), "strategy": part}
     if worker == 0:
         asked[run_config.INPUTS] = inputs.fingerprints(config)
-    run_config.check_config(
+    return run_config.check_config(
         workdir,
         asked,
         write=worker == 0,
@@ -240,16 +247,25 @@ def finish(workdir):
 
 
 def _undo(workdir):
-    """Releases the directory; if it holds nothing but what a start writes, removes that."""
+    """Releases the directory; if it holds nothing but what a start writes, removes that.
+
+    If it holds an earlier run without a new checkpoint, its config.json is again as before the start.
+    """
     if not run_lock.is_held(workdir):  # another process may be writing there
         return
-    with contextlib.suppress(*storage.ERRORS):  # the reason for ending is to be reported, and not this
+    # The reason for ending is to be reported, and not what happens here.
+    with contextlib.suppress(*storage.ERRORS, run_lock.LockedError):
         found = storage.names(workdir)
         if {*found} <= _OF_A_START:
             for name in found:
                 storage.gfile.remove(storage.join(workdir, name))
             if workdir in _made and not storage.is_remote(workdir):
                 os.rmdir(workdir)  # fails if another process has begun a run in it
+        elif workdir in _changed:
+            record, steps = _changed.pop(workdir)
+            if {*checkpoints.steps(workdir)} <= {*steps}:
+                run_lock.hold(workdir).check()  # another process may have taken the directory over
+                storage.write_json(storage.join(workdir, "config.json"), record)
     run_lock.release(workdir)
 
 

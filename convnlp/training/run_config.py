@@ -48,6 +48,9 @@ def check_config(
         has_steps: bool. Whether the run trains in steps, with checkpoints. Otherwise it is made again as a
             whole, in place of what it wrote before. Defaults to True.
 
+    Returns:
+        What the file held before, dict, if a change to the run was written to it; else None.
+
     Raises:
         ValueError: if the directory holds checkpoints or a preset with a different config, naming each field,
             or those of a run of the other kind (`has_steps`), or if its config.json cannot be read.
@@ -69,8 +72,9 @@ def check_config(
                 logging.warning("%s is missing; the run is taken to be of the config given now", path)
             storage.gfile.makedirs(workdir)
             storage.write_json(path, {**config, OPEN_FIELDS: [*open_fields]})
-        return
-    before = _read(path)
+        return None
+    record = _read(path)
+    before = copy.deepcopy(record)
     history = before.pop(HISTORY, [])
     were_open = before.pop(OPEN_FIELDS, open_fields)  # files of older versions do not say
     config = with_fields(config, fields_of(before, {*open_fields} & {*were_open}))
@@ -96,6 +100,7 @@ def check_config(
             logging.warning("Changed from step %d on: %s", step, text)
         history.append({"step": step, "changed": values})
         storage.write_json(path, {**config, HISTORY: history})
+    return record if changed and write else None
 
 
 def check_is_free(workdir, config):

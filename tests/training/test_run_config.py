@@ -133,10 +133,11 @@ def test_another_rate_needs_the_flag_and_is_written_down(workdir):
     message = r"a different config \(optimizer.learning_rate: 1.0 -> 0.1\); --resume_with_changes .*, another"
     with pytest.raises(ValueError, match=message):
         run_config.check_config(workdir, config, **RULES)
-    assert stored(workdir)["optimizer"]["learning_rate"] == 1.0
-    run_config.check_config(workdir, config, requested=True, **RULES)
+    before = stored(workdir)
+    assert before["optimizer"]["learning_rate"] == 1.0
+    assert run_config.check_config(workdir, config, requested=True, **RULES) == before
     assert stored(workdir)["history"] == [{"step": 40, "changed": {"optimizer.learning_rate": [1.0, 0.1]}}]
-    run_config.check_config(workdir, config, **RULES)  # what the run is of now
+    assert run_config.check_config(workdir, config, **RULES) is None  # what the run is of now
     assert len(stored(workdir)["history"]) == 1
 
 
