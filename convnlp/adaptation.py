@@ -56,7 +56,7 @@ def _text_field(config):
     return fields.text(source, *filter(None, map(config.task.get, roles)))
 
 
-def run(config, workdir, strategy, longest_text=None, finish=False):
+def run(config, workdir, strategy, longest_text=None, finish=False, resume_with_changes=False):
     """Trains `init_from` further by masked LM on `task.unlabelled_source`.
 
     This is a separate run in WORKDIR/adapted: 1,000 steps of 32 rows, 128 tokens each. It continues where it
@@ -68,6 +68,7 @@ def run(config, workdir, strategy, longest_text=None, finish=False):
         strategy: `tf.distribute.Strategy`.
         longest_text: int, the most tokens that the encoder takes, or None.
         finish: bool. Whether only the preset of a run that is done will do. Defaults to False.
+        resume_with_changes: bool, see `experiment.prepare`. Defaults to False.
 
     Returns:
         str, the directory of the new preset.
@@ -98,10 +99,11 @@ def run(config, workdir, strategy, longest_text=None, finish=False):
         }
     )
     name = storage.read_json(storage.join(workdir, "config.json"))["strategy"]["name"]
-    experiment.prepare(own, folder, name, strategy=strategy)
+    experiment.prepare(own, folder, name, strategy=strategy, resume_with_changes=resume_with_changes)
     if is_done:
         experiment.finish(folder)
     else:
-        pretrain.run(own, folder, strategy)
+        with experiment.undone_on_error(folder):
+            pretrain.run(own, folder, strategy)
     keras.utils.set_random_seed(config.seed)  # the head is drawn next, whether or not this took steps
     return preset

@@ -35,14 +35,16 @@ def main(argv):
         given_fields.check_counts(begun[0], given)
         given_fields.check_test_split(begun[0], given)
         given_fields.report_unread(begun[0], given, "finetune")
-        run(*begun, finish=flags.FLAGS.finish)
+        args = flags.FLAGS
+        run(*begun, finish=args.finish, resume_with_changes=args.resume_with_changes)
 
 
-def run(config, workdir, strategy, finish=False):
+def run(config, workdir, strategy, finish=False, resume_with_changes=False):
     """Config -> tokenizer -> data -> model -> optimizer -> training -> scores and preset.
 
     `strategy` is what `convnlp.runs.experiment.prepare` returned for this config and directory. With
     `finish`, training stops here: the scores and the preset are those of the best evaluation so far.
+    `resume_with_changes` is what `prepare` was given; it is also for the training on unlabelled text.
     """
     worker, num_workers = strategy_lib.workers(strategy)
     tasks.check_options(config)
@@ -79,7 +81,7 @@ def run(config, workdir, strategy, finish=False):
     if is_adapted:
         start = config.copy_and_resolve_references()
         longest = backbone.encoder.longest_text()
-        start.init_from = adaptation.run(config, workdir, strategy, longest, finish)
+        start.init_from = adaptation.run(config, workdir, strategy, longest, finish, resume_with_changes)
         with strategy.scope():
             backbone = components.backbone(start, tokenizer.vocabulary_size(), dtype)
     with strategy.scope():

@@ -2,6 +2,7 @@
 
 import json
 import random
+import signal
 
 import keras
 import numpy as np
@@ -14,6 +15,7 @@ from convnlp.finetuning import steps
 from convnlp.models import Seq2SeqBackbone, TextClassifier, TextClassifierPreprocessor, Tokenizer
 from convnlp.runs import components, config_rules, experiment
 from convnlp.training import loop
+from convnlp.training.stopping import StoppedError
 from tests import corpus
 
 SIZE = {"num_layers": 1, "num_heads": 2, "hidden_dim": 16, "intermediate_dim": 16, "kernel_size": 3}
@@ -152,6 +154,46 @@ def test_what_was_trained_on_other_texts_is_not_taken(folder, tmp_path, monkeypa
     experiment.finish(workdir)
     (tmp_path / "checkpoints" / "00000004").mkdir(parents=True)  # with which the config was compared
     assert adaptation.run(config, workdir, strategy) == f"{tmp_path}/adapted/preset"
+
+
+def test_a_run_that_was_interrupted_goes_on_with_a_change_that_is_allowed(folder, tmp_path, monkeypatch):
+    texts = [{"text": text} for text in corpus.documents(30)]
+    source = corpus.write_jsonl(tmp_path / "texts.jsonl", texts)
+    config, begun = config_of(folder), []
+    config.task.unlabelled_source = f"jsonl:{source}"
+
+    def train(own, folder, strategy):
+        begun.append(folder)
+        (tmp_path / "adapted" / "checkpoints" / "00000500").mkdir(parents=True, exist_ok=True)
+        raise StoppedError(signal.SIGTERM, 500)
+
+    def start(**options):
+        run(config.copy_and_resolve_references(), tmp_path, **options)
+
+    monkeypatch.setattr(adaptation.pretrain, "run", train)
+    with pytest.raises(StoppedError):
+        start()
+    corpus.write_jsonl(tmp_path / "texts.jsonl", texts[1:])
+    with pytest.raises(ValueError, match=r"texts.jsonl of data.source was edited .*; --resume_with_changes"):
+        start()
+    assert len(begun) == 1
+    with pytest.raises(StoppedError):
+        start(resume_with_changes=True)
+    assert len(begun) == 2
+
+
+def test_a_refusal_leaves_nothing(folder, tmp_path, monkeypatch):
+    def refuse(own, folder, strategy):
+        assert (tmp_path / "adapted" / "config.json").exists()
+        raise ValueError("refused")
+
+    monkeypatch.setattr(adaptation.pretrain, "run", refuse)
+    config, workdir = config_of(folder), str(tmp_path)
+    strategy = experiment.prepare(config, workdir, open_fields=steps.open_fields(config))
+    with pytest.raises(ValueError, match="refused"):
+        adaptation.run(config, workdir, strategy)
+    experiment.finish(workdir)
+    assert not (tmp_path / "adapted").exists()
 
 
 def begin_adapted(monkeypatch, workdir):

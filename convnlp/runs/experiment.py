@@ -84,8 +84,15 @@ def begun(open_fields=lambda config: (), has_steps=True):
     checkpoint; until then, an error puts the old record back.
     """
     config, workdir, strategy = start(open_fields, has_steps)
-    try:
+    with undone_on_error(workdir):
         yield config, workdir, strategy
+
+
+@contextlib.contextmanager
+def undone_on_error(workdir):
+    """Context manager for what follows `prepare`: an error undoes what that wrote, as in `begun`."""
+    try:
+        yield
     except BaseException:
         _undo(workdir)
         raise
