@@ -144,6 +144,39 @@ def test_what_no_mixer_of_a_layout_takes():
     assert given_fields.without_effect(config, fields, "pretrain") == []
 
 
+@pytest.mark.parametrize(
+    ("schedule", "unread"),
+    [
+        ("constant", ["optimizer.warmup_steps", "optimizer.decay_steps"]),
+        ("inverse_sqrt", ["optimizer.decay_steps"]),
+        ("warmup_linear", ["optimizer.decay_steps"]),
+        ("warmup_flat_linear", []),
+    ],
+)
+def test_steps_that_a_schedule_does_not_count(schedule, unread):
+    config = pretrain_encoder.get_config()
+    config.optimizer.schedule = schedule
+    fields = dict.fromkeys(("optimizer.warmup_steps", "optimizer.decay_steps"))
+    assert given_fields.without_effect(config, fields, "pretrain") == unread
+
+
+@pytest.mark.parametrize(
+    ("in_preset", "layers", "is_read"),
+    [("", 0, False), ("", None, True), ("", 2, True), ("0", None, False), ("0", 2, True), ("2", None, True)],
+)
+def test_fields_of_a_decoder_that_there_is_not(tmp_path, in_preset, layers, is_read):
+    config = pretrain_encoder.get_config()
+    config.model.num_decoder_layers = layers
+    if in_preset:
+        (tmp_path / "config.json").write_text(f'{{"config": {{"num_decoder_layers": {in_preset}}}}}')
+        config.init_from = str(tmp_path)
+    fields = ["model.decoder_mixer", "model.decoder_kernel_size", "model.cross_attention_init"]
+    found = given_fields.without_effect(
+        config, dict.fromkeys(["model.num_decoder_layers", *fields]), "pretrain"
+    )
+    assert found == ([] if is_read else fields)
+
+
 @pytest.fixture
 def source(tmp_path):
     return f"--config.data.source=jsonl:{corpus.write_jsonl(tmp_path / 'a.jsonl', corpus.reviews(40))}"

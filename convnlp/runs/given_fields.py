@@ -54,6 +54,7 @@ def check_model(config, fields):
 
 
 def _has_decoder(config):
+    """Returns whether the preset that `init_from` names has a decoder."""
     directory = preset_names.locate(config.init_from)
     return presets.entry(directory, "config.json", "config", "num_decoder_layers")
 
@@ -121,9 +122,11 @@ def without_effect(config, fields, program):
         found = _of_others_than_finetune(config, fields)
     if config.optimizer.schedule != "warmup_flat_linear":
         found.add("optimizer.decay_steps")
+    if config.optimizer.schedule == "constant":
+        found.add("optimizer.warmup_steps")
     if config.optimizer.name == "adafactor":
         found.add("optimizer.beta_2")
-    found |= _of_no_mixer(config.model)
+    found |= _of_no_mixer(config.model) | _of_no_decoder(config)
     return [name for name in fields if name in found]
 
 
@@ -162,6 +165,14 @@ def _of_no_mixer(model):
         return set()
     taken = {name for mixer in names for name in inspect.signature(MIXERS[mixer]).parameters}
     return {f"model.{name}" for name in _OF_SOME_MIXERS if name not in taken}
+
+
+def _of_no_decoder(config):
+    """Returns the fields of the model that describe a decoder, if it will have none."""
+    layers = config.model.num_decoder_layers
+    if layers or (_has_decoder(config) if config.init_from else layers is None):  # None: as its size says
+        return set()
+    return {f"model.{name}" for name in _OF_A_DECODER if name != "num_decoder_layers"}
 
 
 def without_effect_on_a_head(config, fields):
