@@ -4,6 +4,8 @@
 does not exist: setting an unknown field raises an error, on the command line and in a file.
 """
 
+import collections.abc
+
 import ml_collections
 
 ENCODER_ONLY_MIXERS = (
@@ -38,6 +40,9 @@ class OpenConfig(ml_collections.ConfigDict):
             self[key] = None
         return object if self[key] is None else super().get_type(key)
 
+    def __setitem__(self, key, value):
+        super().__setitem__(key, _opened(value))
+
     def __getitem__(self, key):
         if key not in self:  # only a path on the command line asks for what is not there
             self[key] = OpenConfig()
@@ -55,6 +60,21 @@ class OpenConfig(ml_collections.ConfigDict):
         return self[key]
 
 
+class Section(ml_collections.ConfigDict):
+    """Fields of a part of a config; one that is open takes a dict and stays open."""
+
+    def __setitem__(self, key, value):
+        super().__setitem__(key, _opened(value) if isinstance(self.get(key), OpenConfig) else value)
+
+
+def _opened(value):
+    """Returns a mapping as an `OpenConfig`, and any other value as it is."""
+    if isinstance(value, OpenConfig):
+        return value
+    value = value.to_dict() if isinstance(value, ml_collections.ConfigDict) else value
+    return OpenConfig(value) if isinstance(value, collections.abc.Mapping) else value
+
+
 def get_config():
     """Returns the default experiment: the paper's recipe at size base, with dynamic convolutions."""
     config = ml_collections.ConfigDict()
@@ -62,7 +82,7 @@ def get_config():
     config.tokenizer = ""
     config.init_from = ""
 
-    config.model = model = ml_collections.ConfigDict()
+    config.model = model = Section()
     model.size = "base"
     model.num_layers = ml_collections.config_dict.placeholder(int)
     model.num_decoder_layers = ml_collections.config_dict.placeholder(int)
@@ -84,7 +104,7 @@ def get_config():
     model.cross_attention_init = "independent"
     model.position_embedding = "auto"
 
-    config.data = data = ml_collections.ConfigDict()
+    config.data = data = Section()
     data.source = "tfds:c4/en"
     data.data_dir = ""
     data.split = "train"
@@ -98,14 +118,14 @@ def get_config():
     data.shuffle_buffer = 8192
     data.group_by_length = False
 
-    config.objective = objective = ml_collections.ConfigDict()
+    config.objective = objective = Section()
     objective.names = ("span_corruption",)
     objective.noise_density = 0.15
     objective.mean_span_length = 3.0
     objective.freeze_encoder = False
     objective.options = OpenConfig()
 
-    config.optimizer = optimizer = ml_collections.ConfigDict()
+    config.optimizer = optimizer = Section()
     optimizer.name = "adafactor"
     optimizer.schedule = "inverse_sqrt"
     optimizer.learning_rate = 1.0
@@ -117,7 +137,7 @@ def get_config():
     optimizer.layer_decay = 1.0
     optimizer.ema_momentum = 0.0
 
-    config.train = train = ml_collections.ConfigDict()
+    config.train = train = Section()
     train.batch_size = 128
     train.accumulate_steps = 1
     train.num_steps = 2**19
@@ -133,7 +153,7 @@ def get_config():
     train.deterministic = True
     train.num_samples = 2
 
-    config.task = task = ml_collections.ConfigDict()
+    config.task = task = Section()
     task.kind = "classification"
     task.unlabelled_source = ""
     task.text_field = "text"

@@ -35,6 +35,35 @@ def test_a_file_of_your_own_returns_a_config(tmp_path):
         config_files.ConfigParser("config").parse(f"{tmp_path}/mine.py")
 
 
+def test_options_that_a_file_gives_as_a_dict_stay_open():
+    config = common.get_config()
+    config.model.mixer_options = {"num_heads": 2}
+    config.objective.options.masked_lm = {"weight": 0.5}
+    config.task.options.update({"nested": {"a": {"b": 1}}})
+    config = config.copy_and_resolve_references().lock()
+    config.model.mixer_options.mb_conv = {"expansion": 2}
+    config.objective.options["masked_lm"]["noise_density"] = 0.3
+    assert config.model.to_dict()["mixer_options"] == {"num_heads": 2, "mb_conv": {"expansion": 2}}
+    assert config.objective.to_dict()["options"] == {"masked_lm": {"weight": 0.5, "noise_density": 0.3}}
+    assert isinstance(config.task.options.nested.a, common.OpenConfig)
+    for name in ("model", "task"):
+        with pytest.raises(AttributeError, match="cannot be added since the config is locked"):
+            config[name].other = {}
+
+
+def test_a_flag_adds_an_option_to_those_of_a_file(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text(
+        "from convnlp.configs import pretrain_encoder\n\n\ndef get_config():\n"
+        "    config = pretrain_encoder.get_config()\n"
+        "    config.objective.options.masked_lm = {'weight': 0.5}\n    return config\n"
+    )
+    flag = "--config.objective.options.masked_lm.noise_density=0.3"
+    done = run_program("convnlp.pretrain", f"--config={path}", flag, "--help_config")
+    assert done.returncode == 0, done.stderr
+    assert "--config.objective.options={'masked_lm': {'noise_density': 0.3, 'weight': 0.5}}" in done.stdout
+
+
 def test_the_page_shows_each_field_once_as_it_is_set():
     lines = config_help.page(finetune_classification.get_config("fourier"), "About.").splitlines()
     assert lines[0] == "About."
