@@ -8,6 +8,8 @@ import collections.abc
 
 import ml_collections
 
+# The types of fields that may also be None, by the type of their other values. Flags have parsers for them.
+OR_NONE = {kind: type(f"{kind.__name__}_or_none", (), {}) for kind in (bool, int, float, str)}
 ENCODER_ONLY_MIXERS = (
     "fourier",
     "mlp_mixer",
@@ -65,6 +67,12 @@ class Section(ml_collections.ConfigDict):
 
     def __setitem__(self, key, value):
         super().__setitem__(key, _opened(value) if isinstance(self.get(key), OpenConfig) else value)
+
+    def get_type(self, key):
+        """Returns the type of a field's value; that of `OR_NONE` for a placeholder, which may be None."""
+        kind = super().get_type(key)
+        field = dict(self.items(preserve_field_references=True))[key]
+        return OR_NONE.get(kind, kind) if isinstance(field, ml_collections.FieldReference) else kind
 
 
 def _opened(value):

@@ -21,7 +21,8 @@ from convnlp.configs import finetune_classification, pretrain_mini
 from convnlp.data import SourceError, source_error_message, sources
 from convnlp.finetuning import steps
 from convnlp.models import Seq2SeqLM, TextClassifier, Tokenizer, model_card
-from convnlp.runs import components, experiment, run_preset
+from convnlp.runs import components, config_rules, experiment, run_preset
+from convnlp.runs.config_fields import FIELDS
 from convnlp.training import metrics, run_lock, stopping, storage
 from tests import corpus, remote
 from tests.mixer_table import MIXER_TABLE
@@ -465,3 +466,21 @@ def test_options_of_tasks_are_flags_too():
 def test_options_of_objectives_are_flags_too():
     config = config_of_flags("dynamic_conv", "--config.objective.options.span_corruption.noise_density=0.3")
     assert config.objective.to_dict()["options"] == {"span_corruption": {"noise_density": 0.3}}
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, field in FIELDS.items() if field.rule and field.rule.holds(None)]
+)
+def test_a_flag_makes_a_field_automatic_again(name):
+    values = {"None": None, "8": "8" if name.endswith("mixer") else 8}
+    if name == "model.weight_softmax":
+        values = {"None": None, "true": True, "1": True}
+    for text, value in values.items():
+        config = config_of_flags("dynamic_conv", f"--config.{name}={text}")
+        assert config_rules.value_of(config, name) == value
+
+
+@pytest.mark.parametrize("text", ["data.input_length=many", "train.batch_size=None"])
+def test_a_flag_that_is_neither_none_nor_a_number_is_refused(text):
+    with pytest.raises(flags.IllegalFlagValueError, match=f"^flag --config.{text}: invalid literal for int"):
+        config_of_flags("dynamic_conv", f"--config.{text}")

@@ -8,6 +8,7 @@ import pathlib
 import re
 
 import ml_collections
+from absl import flags
 from ml_collections.config_flags import config_flags
 
 from convnlp.configs import common
@@ -81,6 +82,35 @@ def unknown_field(argv):
             near = [known] if known else difflib.get_close_matches(given[1], values, n=1)
             return f"unknown config field {given[1]}" + (f"; did you mean {near[0]}?" if near else "")
     return None
+
+
+class OrNoneParser(flags.ArgumentParser):
+    """The parser of a field that may be None, as --help_config shows it.
+
+    Args:
+        parser: `flags.ArgumentParser` of all other values.
+    """
+
+    def __init__(self, parser):
+        super().__init__()
+        self._parser = parser
+
+    def parse(self, argument):
+        """Returns the value that a flag's text stands for."""
+        return None if argument == "None" else self._parser.parse(argument)
+
+    def flag_type(self):
+        """Returns the name of the type."""
+        return self._parser.flag_type()
+
+
+for _kind, _parser in {
+    bool: flags.BooleanParser(),
+    int: flags.IntegerParser(),
+    float: flags.FloatParser(),
+    str: flags.ArgumentParser(),
+}.items():
+    config_flags.register_flag_parser_for_type(common.OR_NONE[_kind], OrNoneParser(_parser))
 
 
 class ConfigParser(config_flags.ConfigFileFlagParser):
