@@ -116,7 +116,7 @@ def run(config, workdir, strategy, finish=False):
     # Preset and model card.
     held_out_scores = evaluation(held_out)
     if worker == 0:
-        target_length = _target_length(config, objectives)
+        target_length = _target_length(config, backbone, objectives)
         card = run_preset.card(config, summary, backbone, target_length)
         card["objective"] = " + ".join(config.objective.names)
         card["scores"] = {f"held-out {name}": value for name, value in held_out_scores.items()}
@@ -163,7 +163,7 @@ def check_lengths(config, backbone, objectives):
         backbone.require_length("encoder" if backbone.num_layers else "decoder", name, each.input_length)
     if backbone.decoder is None:
         return
-    target_length = _target_length(config, objectives)
+    target_length = _target_length(config, backbone, objectives)
     writers = [each.name for each in objectives if each.target_length == target_length]
     name = f"target_length of {writers[0]}" if writers else "data.target_length"
     backbone.require_length("decoder", name, target_length)
@@ -172,8 +172,10 @@ def check_lengths(config, backbone, objectives):
         backbone.require_length("decoder", f"data.input_length + {name}", length)
 
 
-def _target_length(config, objectives):
-    """Returns the number of tokens that a model with a decoder writes once it is saved."""
+def _target_length(config, backbone, objectives):
+    """Returns the number of tokens that the model writes once it is saved; 0 without a decoder."""
+    if backbone.decoder is None:
+        return 0
     return max(each.target_length for each in objectives) or config.data.target_length
 
 

@@ -23,7 +23,7 @@ from convnlp.finetuning import steps
 from convnlp.models import Seq2SeqLM, TextClassifier, Tokenizer, model_card
 from convnlp.runs import components, config_rules, experiment, run_preset
 from convnlp.runs.config_fields import FIELDS
-from convnlp.training import metrics, run_lock, stopping, storage
+from convnlp.training import loop, metrics, run_lock, stopping, storage
 from tests import corpus, remote
 from tests.mixer_table import MIXER_TABLE
 
@@ -174,6 +174,21 @@ def test_the_card_names_the_architecture_of_a_processor_without_a_name(monkeypat
     backbone = types.SimpleNamespace(cost=lambda *lengths: {})
     card = run_preset.card(config, {"seconds": 1.0}, backbone, 0)
     assert card["hardware"].endswith(f" x {platform.machine()}")
+
+
+@pytest.mark.parametrize(
+    ("layers", "lengths"), [(0, "16 encoder tokens"), (1, "16 encoder tokens and 8 dec")]
+)
+def test_the_card_counts_the_tokens_of_a_decoder_only_if_there_is_one(
+    folder, tmp_path, monkeypatch, layers, lengths
+):
+    fields = {"objective.names": ("masked_lm",), "model.num_decoder_layers": layers, "data.target_length": 8}
+    config, workdir = pretraining(folder, **fields), str(tmp_path / "run")
+    monkeypatch.setattr(loop, "train", lambda **arguments: {"seconds": 1.0})
+    pretrain.run(config, workdir, experiment.prepare(config, workdir))
+    card = (tmp_path / "run" / "preset" / "README.md").read_text(encoding="utf-8")
+    assert f"these figures are for {lengths}" in card
+    assert ("decoder tokens" in card) == bool(layers)
 
 
 def test_a_wrong_number_is_refused_before_anything_is_written(tmp_path, folder):

@@ -35,7 +35,7 @@ _ENTRIES = {
     "encoder_use": "float: nats per target token that the right encoder output is worth",
     "cost": "dict of Seq2SeqBackbone.cost",
     "encoder_length": "int: the encoder tokens that `cost` is for",
-    "decoder_length": "int: the decoder tokens that `cost` is for",
+    "decoder_length": "int: the decoder tokens that `cost` is for, 0 without a decoder",
     "command": "str: the command line that made it",
     "use": "str: lines of Python that replace those that load the model by its own class",
 }
@@ -287,7 +287,7 @@ def _cost(entries):
     lengths = [
         f"{entries[f'{side}_length']} {side} tokens"
         for side in ("encoder", "decoder")
-        if f"{side}_length" in entries
+        if entries.get(f"{side}_length")
     ]
     return [*rows, *([f"these figures are for {' and '.join(lengths)}"] if rows and lengths else [])]
 
