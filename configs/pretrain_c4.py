@@ -18,7 +18,11 @@ from convnlp.configs import common
 
 def get_config(arguments="dynamic_conv,base"):
     """Args: arguments: "MIXER,SIZE", names from `convnlp.layers.MIXERS` and `convnlp.models.SIZES`."""
-    mixer, size = arguments.split(",")
+    mixer, _, size = arguments.partition(",")
+    if not mixer or not size or "," in size:
+        raise ValueError(
+            f"the argument must be MIXER,SIZE, such as dynamic_conv,base. Received: {arguments!r}"
+        )
     config = common.get_config()
     config.model.size = size
     common.set_mixer(config, mixer)

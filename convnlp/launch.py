@@ -85,7 +85,7 @@ def check_program(argv):
     try:
         own([name, *given], known_only=True)
     except (flags.Error, AttributeError, LookupError, OSError, TypeError, ValueError) as error:
-        raise ValueError(config_files.unknown_field(given) or str(error)) from error
+        raise ValueError(config_files.unknown_field(given) or config_files.one_line(str(error))) from error
     finally:
         sys.argv = before
     for flag in ("config", "workdir"):

@@ -236,7 +236,4 @@ def _fail(error, message, code=1):
 
 
 def _one_line(error):
-    """Returns the first and the last line of a message as one; a config file's own error is in the last."""
-    message = storage.without_operations(str(error)) or type(error).__name__
-    lines = [line.strip() for line in message.splitlines() if line.strip()]
-    return lines[0] if len(lines) == 1 else f"{lines[0]} {lines[-1]}"
+    return config_files.one_line(storage.without_operations(str(error))) or type(error).__name__

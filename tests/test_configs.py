@@ -54,6 +54,12 @@ def test_the_papers_run():
     assert len(config.model.kernel_size) == len(config.model.dilation_rate) == SIZES["base"]["num_layers"]
 
 
+@pytest.mark.parametrize("arguments", ["", "dynamic_conv", "dynamic_conv,", ",base", "dynamic_conv,base,8"])
+def test_the_papers_run_needs_a_mixer_and_a_size(arguments):
+    with pytest.raises(ValueError, match=rf"^the argument must be MIXER,SIZE, .* Received: '{arguments}'$"):
+        pretrain_c4.get_config(arguments)
+
+
 @pytest.mark.parametrize("mixer", ["lightweight_conv", "dynamic_conv"])
 def test_the_papers_convolutions_have_two_filters(mixer):
     config = pretrain_c4.get_config(f"{mixer},tiny")

@@ -84,6 +84,12 @@ def unknown_field(argv):
     return None
 
 
+def one_line(message):
+    """Returns the first and the last line of a message as one; a config file's own error is in the last."""
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    return " ".join(lines if len(lines) < 2 else (lines[0], lines[-1]))
+
+
 class OrNoneParser(flags.ArgumentParser):
     """The parser of a field that may be None, as --help_config shows it.
 

@@ -54,6 +54,10 @@ def launch(*arguments, **environment):
             "`config` must be one of demo_pretrain, ",
         ),
         (
+            ["--num_workers=2", "--", "pretrain", "--config=pretrain_c4:dynamic_conv", "--workdir=run"],
+            "ValueError: the argument must be MIXER,SIZE, such as dynamic_conv,base. Received: 'dynamic",
+        ),
+        (
             ["--num_workers=2", "--", *PRETRAIN, "--config.train.bacth_size=4"],
             "unknown config field train.bacth_size; did you mean train.batch_size?",
         ),
