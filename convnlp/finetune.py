@@ -98,7 +98,8 @@ def run(config, workdir, strategy, finish=False, resume_with_changes=False):
     expected = None
     if not finish:
         length = mean_length(found, groups)
-        expected = estimate.report(config, strategy, model.backbone, length, task.logits_per_token)
+        counts = length, task.logits_per_token, [task.decoder_length]
+        expected = estimate.report(config, strategy, model.backbone, *counts)
     first, *later = (Stage(step, batches, own.loss(model)) for step, batches, own in parts)
     summary = loop.train(
         workdir=workdir,

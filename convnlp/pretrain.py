@@ -98,7 +98,8 @@ def run(config, workdir, strategy, finish=False):
     # Training.
     if not finish:
         logits_per_token = sum(each.logits_per_token for each in objectives)
-        estimate.report(config, strategy, backbone, logits_per_token=logits_per_token)
+        target_lengths = [each.target_length for each in objectives]
+        estimate.report(config, strategy, backbone, None, logits_per_token, target_lengths)
     summary = loop.train(
         workdir=workdir,
         strategy=strategy,

@@ -245,18 +245,28 @@ def test_pretraining_finds_its_text_too(folder, tmp_path):
 @pytest.mark.parametrize(
     ("program", "fields", "expected"),
     [
-        (pretrain, {"objective_names": ("masked_lm", "prefix_lm"), "objective_noise_density": 0.2}, 1.2),
-        (pretrain, {"objective_names": ("span_corruption",), "model_num_decoder_layers": 1}, 0.0),
-        (finetune, {"task_kind": "continuation"}, 1.0),
-        (finetune, {"task_kind": "classification"}, 0.0),
+        (
+            pretrain,
+            {"objective_names": ("masked_lm", "prefix_lm"), "objective_noise_density": 0.2},
+            (1.2, [0, 0]),
+        ),
+        (
+            pretrain,
+            {"objective_names": ("span_corruption", "masked_lm"), "model_num_decoder_layers": 1},
+            (0.15, [5, 0]),
+        ),
+        (finetune, {"task_kind": "continuation"}, (1.0, [0])),
+        (finetune, {"task_kind": "classification"}, (0.0, [0])),
     ],
 )
-def test_the_estimate_counts_the_logits(folder, tmp_path, monkeypatch, program, fields, expected):
+def test_the_estimate_counts_the_logits_and_the_targets(
+    folder, tmp_path, monkeypatch, program, fields, expected
+):
     counted = []
     monkeypatch.setattr(
         estimate,
         "_of",
-        lambda config, backbone, length, logits_per_token, speed: counted.append(logits_per_token),
+        lambda config, backbone, length, *counts: counted.extend(counts[:2]),
     )
     monkeypatch.setattr(product_speed, "products_per_second", lambda dtype: 1e9)
     config = pretrain_mini.get_config("lightweight_conv")
@@ -268,7 +278,7 @@ def test_the_estimate_counts_the_logits(folder, tmp_path, monkeypatch, program, 
     }
     with pytest.raises(TrainingHasBegunError):
         run(program, config, folder, tmp_path / "run", data_validation_split="train", **fields)
-    assert counted == pytest.approx([expected])
+    assert (pytest.approx(counted[0]), counted[1]) == expected
 
 
 def test_a_missing_teacher_is_named_before_anything_is_read(folder, tmp_path, monkeypatch):

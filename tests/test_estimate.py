@@ -17,7 +17,7 @@ PIECES, WIDTH = 50, 16
 def config_of(**fields):
     config = common.get_config()
     config.update_from_flattened_dict(
-        {"train.num_steps": 100, "train.batch_size": 8, "data.input_length": 40, "data.target_length": 20}
+        {"train.num_steps": 100, "train.batch_size": 8, "data.input_length": 40}
     )
     config.update_from_flattened_dict(fields)
     return config
@@ -60,11 +60,32 @@ def test_what_makes_a_run_longer():
     assert longer - base == pytest.approx(2 * (base - 4))  # 4 seconds to begin with
     assert of(model(), config_of(**{"train.batch_size": 16})).seconds > base
     assert of(model(num_layers=3)).seconds > base
-    assert of(model(num_decoder_layers=1)).seconds > base
+    assert of(model(num_decoder_layers=1), None, None, 0.0, [20]).seconds > base
     assert of(model(), None, None, 0.25).seconds > base  # scores of pieces at a quarter of the tokens
     by_length = of(model(), None, 900.0).seconds  # longer ones are cut
     assert by_length == pytest.approx(base + 7 * 4)  # batches of eight lengths
     assert of(model(), None, 20.0).seconds < by_length
+
+
+def test_every_objective_is_a_pass_of_its_own():
+    """Over the same input; each has its own target."""
+    backbone = model(num_decoder_layers=1)
+    alone, short, long = (of(backbone, None, None, 0.0, [target]) for target in (0, 5, 20))
+    assert alone.seconds < short.seconds < long.seconds
+    together = of(backbone, None, None, 0.0, [0, 20])
+    products = 8 * backbone.encoder.cost(40)["multiply_adds"]
+    assert together.seconds - long.seconds == pytest.approx(100 * 3.6 * products / SPEED)
+
+
+def test_a_frozen_encoder_has_no_backward_pass():
+    backbone = model(num_decoder_layers=1)
+    trained = of(backbone, config_of(**{"train.batch_size": 8192}), None, 0.0, [20])
+    for layer in (backbone.token_embedding, backbone.encoder):
+        layer.trainable = False
+    frozen = of(backbone, config_of(**{"train.batch_size": 8192}), None, 0.0, [20])
+    backward = 2 * 8192 * backbone.encoder.cost(40)["multiply_adds"]
+    assert trained.seconds - frozen.seconds == pytest.approx(100 * 1.2 * backward / SPEED, rel=1e-3)
+    assert trained.memory_bytes is None or trained.memory_bytes - frozen.memory_bytes > 8192 * 40 * WIDTH * 60
 
 
 def test_stages_are_added_up():

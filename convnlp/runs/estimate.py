@@ -5,6 +5,7 @@ tokens in bfloat16 and float32, and from whole fine-tunings. The formula was wit
 measured.
 """
 
+import math
 import os
 import pathlib
 from typing import NamedTuple
@@ -18,7 +19,8 @@ from convnlp.runs import stages
 from convnlp.training import progress
 from convnlp.training import strategy as strategy_lib
 
-# Time of a training step, forward and backward, relative to three times the forward products at full speed.
+# Time of a training step, relative to its products at full speed: those of the forward pass, and twice as
+# many of the backward pass through what is trained.
 _TIMES_PRODUCTS = 1.2
 _SECONDS_PER_STEP = 0.045  # for its many small operations
 _SECONDS_PER_PARAMETER = 1e-9  # clipping, optimizer
@@ -45,7 +47,7 @@ class Estimate(NamedTuple):
         return f"about {progress.duration(self.seconds)}{memory}"
 
 
-def report(config, strategy, backbone, mean_length=None, logits_per_token=0.0):
+def report(config, strategy, backbone, mean_length=None, logits_per_token=0.0, target_lengths=(0,)):
     """Logs what the run will take, and returns it.
 
     Args:
@@ -56,6 +58,8 @@ def report(config, strategy, backbone, mean_length=None, logits_per_token=0.0):
             all rows have `data.input_length`.
         logits_per_token: float, the share of the encoder's tokens for which logits over the vocabulary are
             computed. Default 0.
+        target_lengths: sequence of int. The tokens that the decoder writes, for each pass over an input: one
+            for each objective. 0 is a pass without the decoder, the default.
 
     Returns:
         `Estimate`, or None on accelerators and on several devices or machines, for which none is known.
@@ -64,44 +68,55 @@ def report(config, strategy, backbone, mean_length=None, logits_per_token=0.0):
     if not is_cpu or strategy.num_replicas_in_sync > 1 or strategy_lib.workers(strategy)[1] > 1:
         return None
     speed = product_speed.products_per_second(backbone.compute_dtype)
-    found = _of(config, backbone, mean_length, logits_per_token, speed)
+    found = _of(config, backbone, mean_length, logits_per_token, target_lengths, speed)
     logging.warning("%s steps of training on this machine: %s", f"{config.train.num_steps:,}", found)
     return found
 
 
-def _of(config, backbone, mean_length, logits_per_token, speed):
+def _of(config, backbone, mean_length, logits_per_token, target_lengths, speed):
     table = backbone.vocabulary_size * backbone.hidden_dim
-    parameters = backbone.count_params()
+    parameters = sum(math.prod(variable.shape) for variable in backbone.trainable_variables)
     seconds, most = _SECONDS_PER_LAYOUT * (1 if mean_length is None else batching.NUM_BUCKETS), 0
     for stage in stages.of(config):
         length = stage.input_length if mean_length is None else min(_PADS * mean_length, stage.input_length)
-        lengths = _lengths(config, backbone, max(1, round(length)))
-        products = backbone.cost(*lengths)["multiply_adds"] + logits_per_token * table * lengths[0]
-        step = 3 * _TIMES_PRODUCTS * products * stage.batch_size / speed
+        passes = [_lengths(backbone, max(1, round(length)), target) for target in target_lengths]
+        products = sum(_products(backbone, *lengths) for lengths in passes)
+        products += 3 * logits_per_token * table * passes[0][0]
+        step = _TIMES_PRODUCTS * products * stage.batch_size / speed
         seconds += stage.num_steps * (step + _SECONDS_PER_STEP + _SECONDS_PER_PARAMETER * parameters)
-        lengths = _lengths(config, backbone, stage.input_length)
-        most = max(most, stage.batch_size * _activations(backbone, lengths, logits_per_token))
+        passes = [_lengths(backbone, stage.input_length, target) for target in target_lengths]
+        kept = sum(_activations(backbone, lengths) for lengths in passes)
+        kept += 8 * logits_per_token * passes[0][0] * backbone.vocabulary_size
+        most = max(most, stage.batch_size * kept)
     most /= config.train.accumulate_steps
     resident = _resident_bytes()
-    kept = _COPIES_OF_WEIGHTS * 4 * parameters + _BYTES_OF_GRAPH
-    return Estimate(seconds, resident and resident + kept + most)
+    weights = _COPIES_OF_WEIGHTS * 4 * parameters
+    return Estimate(seconds, resident and resident + weights + _BYTES_OF_GRAPH + most)
 
 
-def _lengths(config, backbone, input_length):
-    """Returns how many tokens of an example the encoder and decoder see; a decoder alone sees the input."""
+def _lengths(backbone, input_length, target_length):
+    """Returns how many tokens of an example the encoder and decoder see; a decoder alone sees all of them."""
     if not backbone.num_layers:
-        return 1, input_length
-    return input_length, config.data.target_length if backbone.decoder is not None else 0
+        return 1, input_length + target_length
+    return input_length, target_length
 
 
-def _activations(backbone, lengths, logits_per_token):
-    """Returns the bytes that the backward pass of one example needs."""
+def _products(backbone, encoder_length, decoder_length):
+    """Returns the multiply-adds of a training step for one example; a frozen encoder has no backward pass."""
+    encoder = backbone.encoder.cost(encoder_length)["multiply_adds"]
+    both = backbone.cost(encoder_length, decoder_length)["multiply_adds"] if decoder_length else encoder
+    return (3 if backbone.encoder.trainable else 1) * encoder + 3 * (both - encoder)
+
+
+def _activations(backbone, lengths):
+    """Returns the bytes that the backward pass of one example needs, without an encoder's logits."""
     stacks = (backbone.encoder, backbone.decoder)
     layers = sum(
-        length * len(stack.layers) for length, stack in zip(lengths, stacks, strict=True) if stack is not None
+        length * len(stack.layers)
+        for length, stack in zip(lengths, stacks, strict=True)
+        if stack is not None and stack.trainable
     )
-    logits = lengths[0] * logits_per_token + lengths[1]
-    return layers * _BYTES_PER_ACTIVATION * backbone.hidden_dim + 8 * logits * backbone.vocabulary_size
+    return layers * _BYTES_PER_ACTIVATION * backbone.hidden_dim + 8 * lengths[1] * backbone.vocabulary_size
 
 
 def _resident_bytes():
