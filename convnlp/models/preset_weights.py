@@ -3,12 +3,14 @@
 import json
 import math
 import os
+import re
 
 import h5py
 import keras
 import numpy as np
 
 WEIGHTS, INDEX, TASK_WEIGHTS = "model.weights.h5", "model.weights.json", "task.weights.h5"
+_PART = re.compile(r"model_\d{5,}\.weights\.h5")  # one of several weight files, as Keras names them
 
 
 def shapes(directory, name=WEIGHTS):
@@ -123,6 +125,19 @@ def copy(source, target, dtype):
         old.visititems(visit)
         new.attrs.update(old.attrs)
     return num_weights, largest
+
+
+def remove_others(directory, name):
+    """Removes all weight files of the backbone except those of one save.
+
+    Args:
+        directory: str.
+        name: str. What that save has written, `WEIGHTS` or `INDEX`, whose parts are kept too.
+    """
+    kept = {name, *(_parts(directory) if name == INDEX else ())}
+    for file in os.listdir(directory):
+        if (file in (WEIGHTS, INDEX) or _PART.fullmatch(file)) and file not in kept:
+            os.remove(os.path.join(directory, file))
 
 
 def stored_in(directory):

@@ -50,6 +50,19 @@ def is_saving():
     return getattr(_context, "saving", None) is not None
 
 
+def remove_older_weights(path):
+    """Removes the weight files that an earlier save has left beside those that were just written.
+
+    They would be loaded in place of the new ones, or packed with them. Outside `saving`, it does nothing.
+
+    Args:
+        path: str. What was written, `WEIGHTS` or `INDEX`.
+    """
+    directory, name = os.path.split(os.path.abspath(path))
+    if getattr(_context, "saving", None) == directory and name in (WEIGHTS, INDEX):
+        preset_weights.remove_others(directory, name)
+
+
 def of_backbone(name):
     """Whether a backbone writes this file of a preset."""
     return name in (CONFIG, "metadata.json", INDEX) or name.startswith("model")

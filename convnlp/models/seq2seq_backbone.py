@@ -196,6 +196,11 @@ class Seq2SeqBackbone(ModelPreset, BackboneComputation, keras_nlp.models.Backbon
         """As in Keras; configs older than `position_embedding` mean none."""
         return super().from_config({"position_embedding": None, **config})
 
+    def save_weights(self, filepath, *args, **kwargs):
+        """As in Keras; in a preset, the weight files of an earlier save are removed."""
+        super().save_weights(filepath, *args, **kwargs)
+        presets.remove_older_weights(filepath)
+
     def load_weights(self, filepath, skip_mismatch=False, **kwargs):
         """As in Keras; a preset's weights are checked first, whoever reads them. See `from_preset`."""
         with presets.reading_weights(filepath, lora.saved_variables(self), complete=not skip_mismatch):

@@ -224,6 +224,27 @@ def test_weights_in_several_files_are_loaded(lm, tmp_path):
         assert f"preset {folder}: {parts[-1]} is not the file that was saved" in refused(load, folder)
 
 
+@pytest.mark.parametrize("sizes", [(10, 2e-5), (2e-5, 10), (2e-5, 4e-5)])
+def test_the_weights_of_an_earlier_save_are_removed(backbone, tmp_path, sizes):
+    """Keras prefers one file to several, whichever is newer."""
+    folder, own = str(tmp_path / "preset"), tmp_path / "preset" / "model_best.weights.h5"
+    for size in sizes:
+        model = Seq2SeqBackbone.from_config(backbone.get_config())
+        model.save_to_preset(folder, max_shard_size=size)
+        own.touch()
+    names = set(checksums.files(folder)) - {own.name}
+    if sizes[-1] == 10:
+        assert names == {"config.json", "metadata.json", "model.weights.h5"}
+    else:
+        assert "model.weights.h5" not in names
+        model.save_to_preset(str(tmp_path / "new"), max_shard_size=sizes[-1])
+        assert names == set(checksums.files(tmp_path / "new"))
+    assert own.exists()
+    loaded = Seq2SeqBackbone.from_preset(folder)
+    for ours, theirs in zip(loaded.weights, model.weights, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
 def test_a_missing_layer_is_not_left_random(preset, backbone):
     """Keras passes over it with a warning."""
     folder = preset("lm")
