@@ -94,6 +94,18 @@ class TextClassifier(PooledHead, keras_nlp.models.TextClassifier):
         self.ngrams = HashedNgrams(self.ngram_buckets, self.ngram_dim, name="ngrams")
         return ops.concatenate([pooled, self.ngrams(**inputs)], axis=-1)
 
+    def compile(self, optimizer="auto", loss="auto", *, metrics="auto", **kwargs):
+        """As in keras_nlp and `RecipeModel`; the metric "auto" is an accuracy that suits the loss.
+
+        With the loss "auto" or a `SparseCategoricalCrossentropy`, it is `SparseCategoricalAccuracy`. Any
+        other loss may take one-hot targets: then it is "accuracy", which Keras chooses by the targets.
+        """
+        takes_numbers = isinstance(loss, keras.losses.SparseCategoricalCrossentropy)
+        takes_numbers = takes_numbers or (isinstance(loss, str) and loss == "auto")
+        if isinstance(metrics, str) and metrics == "auto" and not takes_numbers:
+            metrics = ["accuracy"]
+        super().compile(optimizer=optimizer, loss=loss, metrics=metrics, **kwargs)
+
     def fit(
         self,
         x=None,

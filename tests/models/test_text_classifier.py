@@ -242,6 +242,21 @@ def test_a_number_of_classes_may_be_counted_by_numpy(backbone, cls):
     assert json.dumps(model.get_config()["num_classes"]) == "3"
 
 
+def test_one_hot_targets_have_their_accuracy(backbone, tokenizer):
+    classifier = TextClassifier(backbone, 2, TextClassifierPreprocessor(tokenizer, 16))
+    texts, numbers = ["a river", "the boat", "the clock"], np.array([0, 1, 1])
+    classifier.compile(loss=keras.losses.CategoricalCrossentropy(from_logits=True, label_smoothing=0.1))
+    targets = np.eye(2, dtype="float32")[numbers]
+    expected = np.mean(classifier.predict(texts, verbose=0).argmax(-1) == numbers)
+    for batch_size in (2, 3):  # two rows could be broadcast to two classes
+        scores = classifier.evaluate(texts, targets, batch_size, return_dict=True, verbose=0)
+        assert scores["accuracy"] == pytest.approx(expected, abs=1e-6)
+    assert "accuracy" in classifier.fit(texts, targets, verbose=0).history
+    for loss in ("auto", keras.losses.SparseCategoricalCrossentropy(from_logits=True)):
+        classifier.compile(loss=loss)
+        assert "sparse_categorical_accuracy" in classifier.fit(texts, numbers, verbose=0).history
+
+
 class Column:
     """A column or a table of pandas or polars, as far as it is looked at."""
 
