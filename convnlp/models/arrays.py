@@ -24,27 +24,39 @@ def of_tables(x):
     Raises:
         ValueError: if a table has more columns, or a column holds anything besides texts.
     """
+    return _of_tables(x, _texts)
+
+
+def of_targets(y):
+    """As `of_tables`, for targets: a table of C columns becomes an array [N,C]."""
+    return _of_tables(y, _checked)
+
+
+def _of_tables(x, of_values):
+    """Applies a function to the values, an array [N] or [N,C], of each column and table."""
     if isinstance(x, dict):
-        return {name: of_tables(value) for name, value in x.items()}
+        return {name: _of_tables(value, of_values) for name, value in x.items()}
     if isinstance(x, tuple) and not (x and all(isinstance(value, numbers.Number) for value in x)):
-        return tuple(map(of_tables, x))
+        return tuple(_of_tables(value, of_values) for value in x)
     if isinstance(x, np.ndarray):
         return x.astype(object) if x.dtype.kind == "T" else x  # strings of a type that TensorFlow lacks
     if isinstance(x, (list, str, bytes)) or tf.is_tensor(x):
         return x
     if isinstance(x, collections.abc.Sequence):  # such as a column of Hugging Face's datasets
         return list(x)
-    if not hasattr(x, "__array__"):
-        return x
-    values = np.asarray(x)
-    if values.ndim == 2 and values.shape[1] > 2:
+    return of_values(np.asarray(x)) if hasattr(x, "__array__") else x
+
+
+def _texts(values):
+    """Returns a column, or a tuple of two that hold pairs of texts."""
+    if values.ndim != 2:
+        return _checked(values)
+    if values.shape[1] > 2:
         raise ValueError(
             f"`x` must be a column of texts, or two for pairs. Received: {values.shape[1]} columns"
         )
-    if values.ndim == 2:
-        columns = tuple(_checked(values[:, i]) for i in range(values.shape[1]))
-        return columns if len(columns) == 2 else columns[0]
-    return _checked(values)
+    columns = tuple(_checked(values[:, i]) for i in range(values.shape[1]))
+    return columns if len(columns) == 2 else columns[0]
 
 
 def _checked(values):

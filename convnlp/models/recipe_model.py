@@ -72,11 +72,11 @@ class RecipeModel(ModelPreset):
         """
         given_data.check_batch_size(batch_size)
         self._check_class_weight(kwargs.get("class_weight"))
-        x, y, sample_weight = map(arrays.of_tables, (x, y, sample_weight))
+        x, y, sample_weight = _of_tables(x, y, sample_weight)
         self._check_form(x)
         given_data.check_held_out(self, validation_data)
         if isinstance(validation_data, tuple | list):
-            validation_data = tuple(map(arrays.of_tables, validation_data))
+            validation_data = _of_tables(*validation_data)
             self._check_form(*validation_data[:1], name="validation_data")
             given_data.check(self, *validation_data, needs_y=self.needs_targets, name="validation_data")
             if len(validation_data) > 1:
@@ -111,7 +111,7 @@ class RecipeModel(ModelPreset):
         """As in keras_nlp. Raises the errors of `fit`."""
         if "_use_cached_eval_dataset" not in kwargs:  # with which `fit` passes what it has preprocessed
             given_data.check_batch_size(batch_size)
-            x, y, sample_weight = map(arrays.of_tables, (x, y, sample_weight))
+            x, y, sample_weight = _of_tables(x, y, sample_weight)
             self._check_form(x)
             given_data.check(self, x, y, sample_weight, self.needs_targets)
             y = self._targets(x, y)
@@ -197,3 +197,8 @@ class RecipeModel(ModelPreset):
         """As in Keras; during `fit`, with the recipe's peak rate, as in `save`."""
         with recipe.at_peak(self):
             super().save_weights(*args, **kwargs)
+
+
+def _of_tables(*data):
+    """Returns x, y and more data of `fit` with columns and tables as arrays or lists."""
+    return tuple((arrays.of_targets if i == 1 else arrays.of_tables)(part) for i, part in enumerate(data))

@@ -289,13 +289,13 @@ class Lazy(collections.abc.Sequence):
 
 
 class Column:
-    """A column of pandas, polars or Arrow, as far as it is looked at."""
+    """A column or a table of pandas, polars or Arrow, as far as it is looked at."""
 
-    def __init__(self, values):
-        self._values = values
+    def __init__(self, values, dtype=object):
+        self._values, self._dtype = values, dtype
 
     def __array__(self, dtype=None, copy=None):
-        return np.array(self._values, dtype or object)
+        return np.array(self._values, dtype or self._dtype)
 
 
 @pytest.mark.parametrize("of", [Lazy, Column, lambda texts: np.array(texts, np.dtypes.StringDType())])
@@ -303,6 +303,30 @@ def test_columns_of_texts(models, of):
     assert [text.decode() for text in tf.constant(arrays.of_tables(of(TEXTS))).numpy()] == TEXTS
     expected = models["classifier"].evaluate(TEXTS, NUMBERS, verbose=0)
     assert models["classifier"].evaluate(of(TEXTS), of([NAMES[i] for i in NUMBERS]), verbose=0) == expected
+
+
+@pytest.mark.parametrize(("width", "dtype"), [(1, object), (2, float), (3, bool)])
+def test_tables_of_targets(backbone, tokenizer, width, dtype):
+    """As pandas cuts them out of a table, or makes them of categories."""
+    rows = np.eye(4, width).astype(dtype)
+    tagger = MultiLabelClassifier(backbone.encoder_only(), width, TextClassifierPreprocessor(tokenizer, 8))
+    tagger.compile(keras.optimizers.SGD(0.0))
+    table, expected = Column(rows.tolist(), dtype), tagger.evaluate(TEXTS, np.eye(4, width), verbose=0)
+    assert tagger.evaluate(Column(TEXTS), table, verbose=0) == expected
+    history = tagger.fit(Column(TEXTS), table, validation_data=(Column(TEXTS), table), verbose=0).history
+    assert history["val_loss"][0] == pytest.approx(expected, rel=1e-6)
+
+
+def test_a_table_of_targets_that_do_not_suit(models):
+    rows = np.eye(4, 3).tolist()
+    message = r"^`y` must .*Received: numbers of the shape \(4, 3\)$"
+    for call in (models["classifier"].fit, models["classifier"].evaluate):
+        with pytest.raises(ValueError, match=message):
+            call(TEXTS, Column(rows), verbose=0)
+    names = Column([[NAMES[i]] for i in NUMBERS])
+    assert models["classifier"].evaluate(TEXTS, names, verbose=0) == models["classifier"].evaluate(
+        TEXTS, NUMBERS, verbose=0
+    )
 
 
 def test_columns_of_sources_and_targets(lm):
