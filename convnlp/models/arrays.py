@@ -81,6 +81,14 @@ def flat(y):
     return y[:, 0] if is_array and y.shape[1:] == (1,) else y
 
 
+def in_rows(y):
+    """Returns targets of the shape [N] as [N,1], the inverse of `flat`; anything else unchanged."""
+    if isinstance(y, list) and not any(isinstance(row, (list, tuple, np.ndarray)) for row in y):
+        return [[value] for value in y]
+    is_array = isinstance(y, np.ndarray) or tf.is_tensor(y)
+    return y[..., None] if is_array and y.shape[1:] == () else y
+
+
 def is_empty(x):
     """Whether x is a list, array or data set without examples, or a tuple or dict with such a part."""
     if isinstance(x, dict):

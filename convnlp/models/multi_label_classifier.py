@@ -3,7 +3,7 @@
 import keras
 import keras_nlp
 
-from convnlp.models import given_data
+from convnlp.models import arrays, given_data
 from convnlp.models import labels as label_names
 from convnlp.models.pooled_head import PooledHead
 from convnlp.models.token_rows import check_length
@@ -23,7 +23,7 @@ class MultiLabelClassifier(PooledHead, keras_nlp.models.Task):
         dropout: float in [0, 1), on the pooled vector. Default 0.3.
         labels: list of C str, saved with the model; None if the labels have no names.
         compile: bool. Default False. `compile()` without arguments uses binary cross-entropy; `fit` then
-            takes a `y` of zeros and ones [B,C].
+            takes a `y` of zeros and ones [B,C], or [B] if C is 1.
         **kwargs: `name` and `trainable` of the Keras model.
 
     Raises:
@@ -72,6 +72,11 @@ class MultiLabelClassifier(PooledHead, keras_nlp.models.Task):
             rule = f"`y` must hold {self.num_classes} numbers in [0, 1] for each example, one per label"
             given_data.check_numbers(y, self.num_classes, rule, lambda values: (values >= 0) & (values <= 1))
         return y
+
+    def preprocess_samples(self, x, y=None, sample_weight=None):
+        """As in keras_nlp; for one label, `y` may also be of the shape [B]."""
+        y = arrays.in_rows(y) if self.num_classes == 1 else y
+        return super().preprocess_samples(x, y, sample_weight)
 
     def get_config(self):
         return {**super().get_config(), "num_classes": self.num_classes, "labels": self.labels}

@@ -224,6 +224,18 @@ def test_what_says_not_which_labels_there_are(models, y, received):
     models["tagger"].fit(TEXTS, np.eye(2)[NUMBERS] * 0.9, verbose=0)  # as a teacher gives them
 
 
+@pytest.mark.parametrize("of", [list, np.array, tf.constant, lambda y: data_set(TEXTS, y).batch(2)])
+def test_the_targets_of_one_label_have_either_shape(backbone, tokenizer, of):
+    tagger = MultiLabelClassifier(backbone.encoder_only(), 1, TextClassifierPreprocessor(tokenizer, 8))
+    tagger.compile(keras.optimizers.SGD(0.0))
+    losses = []
+    for y in (NUMBERS, [[number] for number in NUMBERS], NUMBERS):
+        data = (of(y),) if isinstance(of(y), tf.data.Dataset) else (TEXTS, of(y))
+        tagger.fit(*data, verbose=0)
+        losses.append(tagger.evaluate(*data, verbose=0))
+    assert losses == [losses[0]] * 3
+
+
 def test_another_loss_takes_what_it_takes(backbone, tokenizer):
     classifier = TextClassifier(backbone.encoder_only(), 2, TextClassifierPreprocessor(tokenizer, 8))
     classifier.compile(loss=keras.losses.CategoricalCrossentropy(from_logits=True), metrics=[])
