@@ -20,6 +20,11 @@ CLIP_NORM = 1.0
 
 _BY_TARGETS = ("crossentropy", "ce")  # of which Keras chooses one by the targets, always for probabilities
 _CHOSEN_LATER = ("auto", "acc", *_BY_TARGETS)  # which Keras's `get` does not know
+_OF_PROBABILITIES = (  # without an option for logits
+    keras.losses.kl_divergence,
+    keras.losses.poisson,
+    keras.losses.categorical_generalized_cross_entropy,
+)
 _LIBRARIES = ("keras.src", "keras_hub", "keras_nlp")  # modules of metrics with options like Keras's
 _OTHER_SCHEDULES = (keras.callbacks.LearningRateScheduler, keras.callbacks.ReduceLROnPlateau)
 
@@ -52,13 +57,16 @@ def check_loss(loss):
     """Raises ValueError for a loss that would take the logits of a model for probabilities.
 
     A cross-entropy that is given by its name does: it cuts the logits off outside [0, 1], and learns little.
+    A Kullback-Leibler divergence, a Poisson loss and a generalized cross-entropy always do.
 
     Args:
         loss: the argument of `compile`: a loss, its name or class, or a list or dict of them.
     """
     for each in keras.tree.flatten(loss):
         is_chosen_by_targets = isinstance(each, str) and each.lower() in _BY_TARGETS
-        if is_chosen_by_targets or _option(_found(each, keras.losses), "from_logits") is False:
+        found = _found(each, keras.losses)
+        takes_logits = _option(found, "from_logits")
+        if is_chosen_by_targets or takes_logits is False or _needs_probabilities(found):
             raise ValueError(
                 "`loss` must take logits, as keras.losses.SparseCategoricalCrossentropy(from_logits=True) "
                 f"does. Received: loss={loss!r}"
@@ -82,7 +90,8 @@ def check_metrics(metrics):
         takes_logits = _option(found, "from_logits")
         thresholds = [_option(found, name) for name in ("threshold", "thresholds")]
         has_threshold = any(np.any(values) for values in thresholds if values is not None)
-        if is_chosen_by_targets or takes_logits is False or (has_threshold and not takes_logits):
+        takes_probabilities = takes_logits is False or _needs_probabilities(found)
+        if is_chosen_by_targets or takes_probabilities or (has_threshold and not takes_logits):
             raise ValueError(
                 "`metrics` must take logits, by from_logits=True, or as a function of (y, logits) that turns "
                 f"them into probabilities for the metric. Received: {each!r}"
@@ -93,6 +102,16 @@ def _found(given, module):
     """Returns the loss or metric that Keras makes of a name or a class; anything else unchanged."""
     is_name = isinstance(given, str) and given.lower() not in _CHOSEN_LATER
     return module.get(given) if is_name or inspect.isclass(given) else given
+
+
+def _needs_probabilities(found):
+    """Whether a loss or metric of Keras takes its inputs for probabilities, whatever its options.
+
+    A class derived from one may apply `keras.ops.softmax` itself.
+    """
+    found = getattr(found, "func", found)  # of `functools.partial`
+    is_of_keras = getattr(found, "__module__", "").startswith(_LIBRARIES)
+    return is_of_keras and (_option(found, "fn") or found) in _OF_PROBABILITIES
 
 
 def _option(found, name):

@@ -112,6 +112,12 @@ LOSSES = {
     "class": keras.losses.SparseCategoricalCrossentropy,
     "chosen by the targets": "CrossEntropy",
     "function with an option": functools.partial(PROBABILITIES, ignore_class=0),
+    "name of a divergence": "kl_divergence",
+    "divergence": keras.losses.KLDivergence(),
+    "function of a divergence": keras.losses.kl_divergence,
+    "partial divergence": functools.partial(keras.losses.kl_divergence),
+    "class without an option": keras.losses.Poisson,
+    "generalized": keras.losses.CategoricalGeneralizedCrossEntropy(),
     "list": ["mse", PROBABILITIES],
     "dict": {"head": "sparse_categorical_crossentropy"},
     "dict of lists": {"other": None, "head": ["mse", keras.losses.SparseCategoricalCrossentropy()]},
@@ -130,9 +136,13 @@ def test_a_loss_of_probabilities_is_refused(classifier, lm, loss):
 
 
 def test_a_loss_of_logits_is_taken(classifier):
+    class OfLogits(keras.losses.KLDivergence):
+        """Applies a softmax itself."""
+
     logits = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     for loss in (
         logits,
+        OfLogits(),
         "mse",
         keras.losses.MeanSquaredError,
         functools.partial(PROBABILITIES, from_logits=True),
@@ -152,6 +162,10 @@ METRICS = {
     "chosen by the targets": ["ce"],
     "of keras_nlp": [keras_nlp.metrics.Perplexity()],
     "function": {"head": keras.metrics.binary_accuracy},
+    "name of a divergence": ["kl_divergence"],
+    "divergence": [keras.metrics.KLDivergence()],
+    "function of a divergence": [keras.losses.kl_divergence],
+    "class without an option": [keras.metrics.Poisson],
 }
 
 
