@@ -156,14 +156,16 @@ class ModelManager:
 
     def look_at_configs(self, read):
         """Reads the configuration once, and serves other models if it has changed."""
+        configs = None
         try:
             configs = read()
             if not self.has(configs):
                 self.reload(configs)
-        except (ValueError, OSError, ServingError) as error:
-            _log.error("the new configuration is not served: %s", error)
-        except Exception:  # the next look may do better
-            _log.exception("the new configuration is not served")
+        except Exception as error:  # the next look may do better
+            is_served = configs is not None and self.has(configs)  # but for a version that does not load
+            how = "served, but not all of it" if is_served else "not served"
+            is_known = isinstance(error, (ValueError, OSError, ServingError))
+            _log.error("the new configuration is %s: %s", how, error, exc_info=not is_known)
 
     def has(self, configs):
         """Whether these are the configurations that are served."""

@@ -327,6 +327,16 @@ def test_whatever_is_wrong_with_a_configuration_the_next_look_follows(base, capl
     assert manager.acquire("m", label="stable").version == 1
 
 
+def test_a_new_configuration_with_a_version_that_does_not_load_is_served(base, caplog):
+    manager = manage(base, retries=0)
+    breaks(base / "2")
+    configs = [ModelConfig("m", str(base), None, labels={"stable": 1})]
+    manager.look_at_configs(lambda: configs)
+    wrong = "DATA_LOSS: model m version 2: truncated"
+    assert caplog.messages[-1].startswith(f"the new configuration is served, but not all of it: {wrong}")
+    assert manager.acquire("m", label="stable").version == 1
+
+
 def test_a_look_that_began_before_a_reload_brings_no_dropped_model_back(base, tmp_path_factory):
     manager = manage(base)
     other = tmp_path_factory.mktemp("other")
