@@ -52,7 +52,7 @@ class HttpExchange:
             document: dict or None. Bytes in it are sent as base64.
 
         Returns:
-            dict, the answer, with base64 values decoded to bytes.
+            dict, the answer, with base64 values decoded to bytes; strings that are not UTF-8 are bytes too.
 
         Raises:
             RequestError: if there is no answer, or if it is an error or not a JSON object.
@@ -82,7 +82,7 @@ class HttpExchange:
 
     def _parsed(self, content):
         try:
-            answer = json.loads(content, object_hook=from_base64)
+            answer = _from_json(content)
         except (ValueError, RecursionError) as error:
             raise RequestError(f"the answer of {self.url} is not JSON: {error}") from error
         if not isinstance(answer, dict):
@@ -150,6 +150,35 @@ def _to_json(document):
         return json.dumps(document, default=to_base64).encode()
     except RecursionError as error:
         raise RequestError("an instance is nested too deeply for JSON", is_refused=True) from error
+
+
+def _from_json(content):
+    """Reads JSON; a server may write strings of TensorFlow that are not UTF-8 as they are."""
+    text = content.decode("utf-8-sig", "surrogateescape")
+    answer = json.loads(text, object_hook=from_base64)
+    return answer if _is_utf8(text) else _with_bytes(answer)
+
+
+def _is_utf8(text):
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _with_bytes(value):
+    """Returns JSON with bytes in place of the strings that "surrogateescape" could not decode."""
+    if isinstance(value, list):
+        return [_with_bytes(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _with_bytes(item) for name, item in value.items()}
+    if not isinstance(value, str) or _is_utf8(value):
+        return value
+    try:
+        return value.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:  # half of a pair, which JSON can write as an escape
+        return value
 
 
 def to_base64(value):

@@ -1,5 +1,6 @@
 """The client: against a server in this process that records what it is asked, and its command line."""
 
+import contextlib
 import io
 import json
 import subprocess
@@ -13,6 +14,7 @@ from convnlp.serving.client import Client, RequestError, connect
 from convnlp.serving.client.command_line import main
 from convnlp.serving.client.examples import batches
 from convnlp.serving.grpc.service import build_grpc_server
+from tests.serving.scripted_server import ScriptedServer, http
 from tests.serving.server_thread import serving
 
 
@@ -70,6 +72,21 @@ def test_errors_carry_the_servers_words(server):
         Client("http://127.0.0.1:1", retries=0).status("m")
     with pytest.raises(TypeError, match="got set"):
         Client(server.url).predict("m", [{1}])
+
+
+def test_strings_that_are_not_utf8_are_bytes_as_over_grpc():
+    content = b'["\xff\xc3\xa9", {"a": ["\xc3\xa9", "\xed\xa0\x80", "\\ud83d", 1, {"b64": "/w=="}]}]'
+    content = b'{"predictions": ' + content + b"}"
+    with contextlib.closing(ScriptedServer()) as server:
+        server.answer = lambda _: http(200, content)
+        client = Client(server.url)
+        half = "\ud83d"  # of a pair, which is no UTF-8 either
+        assert client.predict("m", ["x", "y"]) == [
+            b"\xff\xc3\xa9",
+            {"a": ["é", b"\xed\xa0\x80", half, 1, b"\xff"]},
+        ]
+        content = b'\xef\xbb\xbf{"predictions": ["\\udcff"]}'
+        assert client.predict("m", ["x"]) == ["\udcff"]
 
 
 def test_files_in_and_out(server, tmp_path, capsys):

@@ -60,7 +60,7 @@ def error_of(capsys, *arguments):
         (http(200, b"<html>"), "is not JSON"),
         (http(200, b"\xff\xfe\xff"), "is not JSON"),
         (http(200, b"[" * 100_000), "is not JSON"),
-        (http(200, b'{"predictions": ["\xff"]}'), "is not JSON"),
+        (http(200, b'{"predictions": ["\xff]}'), "is not JSON"),
         (http(200, {"predictions": [{"b64": "é"}]}), "is not JSON"),
         (http(200, {"predictions": [{"b64": "/?w=="}]}), "is not JSON"),
         (http(200, [1]), "is not a JSON object"),
