@@ -17,6 +17,13 @@ def listed(name, examples):
     Raises:
         ValueError: if they are a single one, whose letters or keys would be taken for examples.
     """
+    examples = examples.tolist() if hasattr(examples, "tolist") else examples
     if isinstance(examples, str | bytes | dict) or not hasattr(examples, "__iter__"):
         raise ValueError(f"`{name}` must be a list with one element per example. Received: {examples!r:.100}")
     return list(examples)
+
+
+def plain(value):
+    """Returns a value with lists in place of tuples and of whatever has `tolist`, such as NumPy's arrays."""
+    value = value.tolist() if hasattr(value, "tolist") else value
+    return [plain(item) for item in value] if isinstance(value, (list, tuple)) else value

@@ -4,13 +4,14 @@ _LONGEST_MESSAGE = 1000
 
 
 class RequestError(Exception):
-    """Raised if a server refused a request or could not be reached; the message says which and why.
+    """Raised if a request was refused or could not be sent; the message says which and why.
 
     Args:
         message: str.
         status: int, str or None. The HTTP status, the name of the gRPC status, or None if nobody answered.
         is_transient: bool. Whether the same request may succeed later.
-        is_refused: bool. Whether the server refused the examples themselves, or their number.
+        is_refused: bool. Whether the server refused the examples themselves, or their number, or they cannot
+            be sent.
         retry_after_seconds: float or None. When the server wants to be asked again, if it has said so.
     """
 

@@ -56,7 +56,7 @@ class GrpcClient:
             try:
                 column = [_of_input(row, name) if isinstance(row, dict) else row for row in instances]
                 fill(request.inputs[name], dtype, column)
-            except (TypeError, ValueError, RecursionError) as error:
+            except (TypeError, ValueError, OverflowError, RecursionError) as error:
                 raise RequestError(
                     f"input {name} does not fit: {error}", "INVALID_ARGUMENT", is_refused=True
                 ) from error

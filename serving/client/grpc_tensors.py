@@ -2,6 +2,7 @@
 
 import math
 
+from convnlp.serving.client.arguments import plain
 from convnlp.serving.client.errors import RequestError
 
 # The field that holds the values of each type, by the numbers of TensorFlow's DataType.
@@ -27,7 +28,7 @@ def fill(tensor, dtype, values):
     Args:
         tensor: TensorProto, empty.
         dtype: int. A `tf.DType` as an enum, such as 1 for float32.
-        values: nested lists of numbers, bool, str or bytes.
+        values: nested lists, tuples or arrays of numbers, bool, str or bytes.
 
     Raises:
         ValueError: if this client does not know the type, or the rows differ in shape.
@@ -35,6 +36,7 @@ def fill(tensor, dtype, values):
     """
     if dtype not in _FIELDS:
         raise ValueError(f"this client does not know the type with number {dtype}")
+    values = plain(values)
     shape, flat = [], values
     while isinstance(flat, list):
         shape.append(len(flat))

@@ -49,13 +49,14 @@ class HttpExchange:
 
         Args:
             path: str. The path below the server's address.
-            document: dict or None. Bytes in it are sent as base64.
+            document: dict or None. Bytes in it are sent as base64, arrays and their numbers as lists.
 
         Returns:
             dict, the answer, with base64 values decoded to bytes; strings that are not UTF-8 are bytes too.
 
         Raises:
-            RequestError: if there is no answer, or if it is an error or not a JSON object.
+            RequestError: if the document cannot be sent, if there is no answer, or if it is an error or not a
+                JSON object.
         """
         body = None if document is None else _to_json(document)
         request = urllib.request.Request(self.url + path, body, {"Content-Type": "application/json"})
@@ -147,9 +148,16 @@ def retry_after(value):
 
 def _to_json(document):
     try:
-        return json.dumps(document, default=to_base64).encode()
+        return json.dumps(document, default=_known_to_json).encode()
     except RecursionError as error:
         raise RequestError("an instance is nested too deeply for JSON", is_refused=True) from error
+    except (TypeError, ValueError) as error:
+        raise RequestError(str(error), is_refused=True) from error
+
+
+def _known_to_json(value):
+    """Returns lists and numbers for those of NumPy and the like, and the form of bytes."""
+    return value.tolist() if hasattr(value, "tolist") else to_base64(value)
 
 
 def _from_json(content):

@@ -40,7 +40,7 @@ class Client:
         Args:
             model: str. The model's name.
             instances: list with one element per example: the value of the only input, or a dict with a value
-                for each input. Bytes are sent as base64.
+                for each input. Bytes are sent as base64; tuples and arrays of NumPy count as lists.
             signature_name: str or None. The signature; the model's default if None.
             version: int or None. The version; the newest if None.
             label: str or None. The label of a version, instead of its number.
@@ -49,8 +49,8 @@ class Client:
             list with one prediction per example: the value of the only output, or a dict of them.
 
         Raises:
-            RequestError: if there is no answer, or if the answer is an error or has the wrong number of
-                predictions.
+            RequestError: if an instance cannot be sent, if there is no answer, or if the answer is an error
+                or has the wrong number of predictions.
             ValueError: if `instances` is a single one, or both a version and a label are given.
         """
         return self._each("predict", model, "instances", instances, signature_name, version, label)

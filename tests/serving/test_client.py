@@ -8,6 +8,7 @@ import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import numpy as np
 import pytest
 
 from convnlp.serving.client import Client, RequestError, connect
@@ -70,8 +71,6 @@ def test_errors_carry_the_servers_words(server):
     assert error.value.status == 400
     with pytest.raises(RequestError, match=r"no answer from http://127\.0\.0\.1:1: .*refused"):
         Client("http://127.0.0.1:1", retries=0).status("m")
-    with pytest.raises(TypeError, match="got set"):
-        Client(server.url).predict("m", [{1}])
 
 
 def test_strings_that_are_not_utf8_are_bytes_as_over_grpc():
@@ -162,6 +161,13 @@ def test_rest_and_grpc_answer_alike(both):
         ("g", [[[1, 2], [3, 4]]], {"signature_name": "int64"}),
         ("g", [True, False], {"signature_name": "bool"}),
         ("g", ["a", "é"], {"signature_name": "string"}),
+        ("affine", np.array([1.0, 2.0], np.float32), {}),
+        ("affine", (np.float32(0.5), np.int64(2)), {}),
+        ("g", [{"a": np.ones(2), "b": np.int32(3)}, {"a": (4, 5), "b": 6}], {"signature_name": "pair"}),
+        ("g", [((1, 2), (3, 4))], {"signature_name": "int64"}),
+        ("g", [np.eye(2, dtype=int), [(1, 2), np.array([3, 4])]], {"signature_name": "int64"}),
+        ("g", [np.bool_(True), False], {"signature_name": "bool"}),
+        ("g", np.array(["a", "é"]), {"signature_name": "string"}),
     ]:
         expected = rest.predict(model, instances, **options)
         answer = grpc.predict(model, instances, **options)
@@ -192,6 +198,18 @@ def test_errors_of_grpc(both, model, instances, options, message, status):
     assert error.value.status == status
 
 
+@pytest.mark.parametrize(
+    "value",
+    [{1}, np.datetime64("2020-01-01"), {(1, 2): 3}, 10**400],
+    ids=["set", "date", "key", "large"],
+)
+def test_what_cannot_be_sent_is_an_error_of_the_request(both, value):
+    for client in both:
+        with pytest.raises(RequestError) as error:
+            client.predict("affine", [value])
+        assert error.value.is_refused
+
+
 @pytest.mark.multiprocess
 def test_grpc_needs_no_tensorflow():
     code = (
@@ -202,7 +220,7 @@ def test_grpc_needs_no_tensorflow():
     assert done.stdout.strip() == "set()"
 
 
-@pytest.mark.parametrize("one", ["a text", b"bytes", {"text": "a"}, 3, None])
+@pytest.mark.parametrize("one", ["a text", b"bytes", {"text": "a"}, 3, None, np.array(3)])
 def test_one_example_in_place_of_a_list_is_refused(server, one):
     """Not taken for letters or keys."""
     with pytest.raises(ValueError, match="`instances` must be a list with one"):
