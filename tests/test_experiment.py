@@ -16,7 +16,7 @@ import tensorflow as tf
 from absl import flags
 from ml_collections import config_dict, config_flags
 
-from convnlp import finetune, pretrain, tasks
+from convnlp import finetune, pretrain, product_speed, tasks
 from convnlp.configs import finetune_classification, pretrain_mini
 from convnlp.data import SourceError, source_error_message, sources
 from convnlp.finetuning import steps
@@ -326,6 +326,15 @@ def test_another_machine_does_not_change_the_type_of_numbers_unnoticed(begun, fo
     with pytest.raises(ValueError, match=f"strategy.dtype: '{here}' -> .*--resume_with_changes continues it"):
         experiment.prepare(config, begun)
     experiment.prepare(config, begun, resume_with_changes=True)
+
+
+def test_a_measured_type_of_numbers_stays_that_of_the_run(begun, folder, monkeypatch):
+    """On a busy machine, the next process may measure another."""
+    here = json.loads((begun / "config.json").read_text())["strategy"]["dtype"]
+    monkeypatch.setattr(product_speed, "_settled", [here == "float32"])
+    monkeypatch.setattr(components, "_has_fast_bfloat16", lambda strategy: product_speed.bfloat16_is_faster())
+    experiment.prepare(pretraining(folder), begun)
+    assert components.dtype_policy(pretraining(folder), None) == here
 
 
 def test_a_best_step_of_another_loss_does_not_count(begun, folder):

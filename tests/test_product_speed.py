@@ -7,6 +7,11 @@ from convnlp import product_speed
 from convnlp.runs import components
 
 
+@pytest.fixture(autouse=True)
+def unsettled(monkeypatch):
+    monkeypatch.setattr(product_speed, "_settled", [])
+
+
 def test_products_are_measured():
     for dtype in ("float32", "bfloat16"):
         assert 1e8 < product_speed.products_per_second(dtype) < 1e15
@@ -17,6 +22,15 @@ def test_products_are_measured():
 def test_bfloat16_must_be_clearly_faster(share, is_faster, monkeypatch):
     monkeypatch.setattr(product_speed, "time_share", lambda: share)
     assert product_speed.bfloat16_is_faster() == is_faster
+
+
+def test_a_process_has_one_answer(monkeypatch):
+    shares = iter([0.5])
+    monkeypatch.setattr(product_speed, "time_share", shares.__next__)
+    assert product_speed.bfloat16_is_faster()
+    assert product_speed.bfloat16_is_faster()
+    product_speed.settle(False)
+    assert not product_speed.bfloat16_is_faster()
 
 
 @pytest.mark.parametrize(

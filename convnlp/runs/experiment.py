@@ -10,7 +10,7 @@ import tensorflow as tf
 from absl import flags
 from ml_collections import config_flags
 
-from convnlp import outputs
+from convnlp import outputs, product_speed
 from convnlp.configs import common
 from convnlp.data import Shard
 from convnlp.objectives import OBJECTIVES
@@ -220,6 +220,7 @@ def _check_config(config, workdir, strategy_name, strategy, open_fields, resume_
                 f"train.accumulate_steps={train.accumulate_steps}"
             )
     part = {"name": strategy_name, "num_workers": num_workers, "num_replicas": num_replicas}
+    _settle_dtype(config, workdir)
     part["dtype"] = components.dtype_policy(config, strategy)  # which may follow from the machine
     asked = {**config.to_dict(), "strategy": part}
     if worker == 0:
@@ -235,6 +236,17 @@ def _check_config(config, workdir, strategy_name, strategy, open_fields, resume_
         defaults={**common.get_config().to_dict(), "strategy": part},
         has_steps=has_steps,
     )
+
+
+def _settle_dtype(config, workdir):
+    """Keeps what `train.dtype=auto` meant when the run was begun, where that follows from a measurement."""
+    path = storage.join(workdir, "config.json")
+    if config.train.dtype != "auto" or not storage.gfile.exists(path):
+        return
+    with contextlib.suppress(*storage.ERRORS, ValueError, LookupError, TypeError):  # `check_config` names it
+        begun_with = storage.read_json(path)
+        if begun_with["train"]["dtype"] == "auto":
+            product_speed.settle(begun_with["strategy"]["dtype"] == "mixed_bfloat16")
 
 
 def own_shards(workdir, strategy):
