@@ -148,19 +148,30 @@ class RecipeModel(ModelPreset):
         self.train_function = self.test_function = self.predict_function = None
 
     def get_compile_config(self):
-        """As in Keras, and whether the model uses the recipe."""
+        """As in Keras; the optimizer's part also says whether it is the recipe's, and whether it is built.
+
+        The plain Keras model that `keras.models.clone_model` makes ignores it there.
+        """
         config = super().get_compile_config()
-        return config and {**config, "uses_recipe": self._uses_recipe}
+        if not config or self.optimizer is None:
+            return config
+        optimizer = config["optimizer"]
+        if isinstance(optimizer, str):
+            optimizer = keras.optimizers.serialize(self.optimizer)
+        facts = {"uses_recipe": self._uses_recipe, "is_built": self.optimizer.built}
+        return {**config, "optimizer": {**optimizer, **facts}}
 
     def compile_from_config(self, config):
         """As in Keras, which calls it when it loads a file; so the loaded model can be trained on."""
         config = dict(config)
-        uses_recipe = config.pop("uses_recipe", False)
+        facts = config["optimizer"] if isinstance(config["optimizer"], dict) else {}
         sampler = {"sampler": config.pop("sampler")} if "sampler" in config else {}
         config = keras.saving.deserialize_keras_object(config)
         # Of the recipe's optimizer, the configuration does not say which variables have no weight decay.
-        self.compile(**config | ({"optimizer": "auto"} if uses_recipe else {}), **sampler)
-        self.optimizer.build(self.trainable_variables)
+        self.compile(**config | ({"optimizer": "auto"} if facts.get("uses_recipe") else {}), **sampler)
+        # If it was not built, the file has no state of it. Files of 0.1.0 do not say.
+        if self.optimizer is not None and facts.get("is_built", True):
+            self.optimizer.build(self.trainable_variables)
 
     def _check_class_weight(self, class_weight):
         """Raises ValueError if Keras would weigh by something that is no class."""

@@ -61,6 +61,44 @@ def test_what_else_a_model_was_compiled_with_is_loaded(classifier, lm, tmp_path)
     assert keras.models.load_model(tmp_path / "a.keras", compile=False).compiled is False
 
 
+@pytest.mark.parametrize("optimizer", ["auto", "adam", keras.optimizers.SGD(0.25, momentum=0.5), None])
+def test_a_classifier_that_was_compiled_but_not_trained_is_loaded_as_such(classifier, tmp_path, optimizer):
+    classifier.compile(optimizer)
+    classifier.save(tmp_path / "a.keras")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # Keras warns of an optimizer whose state is not in the file
+        loaded = keras.models.load_model(tmp_path / "a.keras")
+    assert type(loaded.optimizer) is type(classifier.optimizer)
+    assert loaded._uses_recipe == (optimizer == "auto")
+    if optimizer is not None:
+        assert not loaded.optimizer.built
+        loaded.fit(TEXTS, ["good", "bad"], verbose=0)
+        loaded.save(tmp_path / "b.keras")
+        again = keras.models.load_model(tmp_path / "b.keras")
+        for ours, its in zip(again.optimizer.variables, loaded.optimizer.variables, strict=True):
+            np.testing.assert_array_equal(ours, its, ours.path)
+
+
+@pytest.mark.parametrize("optimizer", ["adam", keras.optimizers.SGD(0.25)])
+def test_the_optimizer_of_a_file_that_does_not_say_whether_it_was_built_is(classifier, optimizer):
+    """As version 0.1.0 has written it."""
+    classifier.compile(optimizer)
+    config = {**classifier.get_compile_config(), "optimizer": keras.saving.serialize_keras_object(optimizer)}
+    loaded = TextClassifier.from_config(classifier.get_config())
+    loaded.compile_from_config(config)
+    assert type(loaded.optimizer) is type(classifier.optimizer)
+    assert loaded.optimizer.built
+
+
+def test_a_compiled_classifier_is_cloned(classifier):
+    classifier.compile()
+    clone = keras.models.clone_model(classifier)  # a plain model, as of all models that Keras does not make
+    clone.set_weights(classifier.get_weights())
+    rows = classifier.preprocessor(TEXTS)
+    np.testing.assert_array_equal(clone.predict(rows, verbose=0), classifier.predict(TEXTS, verbose=0))
+    clone.fit(rows, np.array([0, 1]), verbose=0)
+
+
 @pytest.mark.parametrize("copied", ["file", "deepcopy", "pickle", "preset"])
 def test_only_a_preset_leaves_the_type_of_numbers_to_who_loads_it(classifier, tmp_path, copied):
     config = classifier.backbone.get_config() | {"dtype": "mixed_bfloat16"}
