@@ -7,11 +7,6 @@ from convnlp import product_speed
 from convnlp.runs import components
 
 
-@pytest.fixture(autouse=True)
-def unsettled(monkeypatch):
-    monkeypatch.setattr(product_speed, "_settled", [])
-
-
 def test_products_are_measured():
     for dtype in ("float32", "bfloat16"):
         assert 1e8 < product_speed.products_per_second(dtype) < 1e15
