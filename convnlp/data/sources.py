@@ -268,7 +268,8 @@ def _for_source(label, source):
     an integer. Names of the user's own, none of which is stored, replace the stored ones in their order.
     """
     has_names = isinstance(label, Label | MultiLabel) and label.names and isinstance(label.field, str)
-    if not has_names or source.kind == "tokens":
+    is_number = isinstance(label, Label) and label.threshold is not None
+    if not has_names or is_number or source.kind == "tokens":
         return label
     stored = _stored_names(source, label.field)
     if not stored:

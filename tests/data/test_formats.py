@@ -138,6 +138,9 @@ def test_integers_stand_for_the_names_that_are_stored(tmp_path):
         values(stored, label=Label(names=("a", "b", "c")))
     numbers = f"hf:{write_hf(tmp_path / 'numbers', ROWS, names=['1', '0'])}"
     assert values(numbers, label=Label(names=("1", "0"))) == EXPECTED
+    assert (
+        values(numbers, label=Label(names=("1", "0"), threshold=0.5)) == EXPECTED
+    )  # of the integers themselves
 
 
 @pytest.mark.parametrize("kind", RECORDS)
