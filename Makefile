@@ -4,7 +4,8 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 # Processes that share the tests, a file at a time; three keep two cores busy while one waits: make test JOBS=8
 JOBS ?= 3
-SHARED := -n $(JOBS) --dist loadfile --no-loadscope-reorder
+# A process that crashes ends the run: where files are shared, xdist waits forever for one in its place.
+SHARED := -n $(JOBS) --dist loadfile --no-loadscope-reorder --max-worker-restart=0
 # The packages whose docstrings make the API reference.
 REFERENCE := convnlp.models convnlp.layers convnlp.tasks convnlp.objectives convnlp.data convnlp.training convnlp.testing
 # What `make fuzz` feeds, and for how long each: make fuzz READERS=records SECONDS=3600
