@@ -42,12 +42,12 @@ def define_flags():
 def main(_):
     """Flags -> sentences and models -> missing results -> table."""
     args = flags.FLAGS
-    machine.use_threads(args.threads)
-    examples = by_kind(_DATA.source.replace("{data_dir}", args.data_dir), args.num_sentences)
     docs = pathlib.Path(args.docs_dir) if args.docs_dir else None
     if docs:
         pages.require_marks("docs_dir", docs / "paper.md", page.BEGIN)
     presets = fine_tuned(args.workdir)
+    machine.use_threads(args.threads)
+    examples = by_kind(_DATA.source.replace("{data_dir}", args.data_dir), args.num_sentences)
     store = Store(docs and docs / "cogs.json", _LIMIT)
     description = machine.describe(args.threads)
     del description["command"]  # its directories are those of this machine
