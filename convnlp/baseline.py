@@ -34,6 +34,9 @@ _TEST_SPLIT = flags.DEFINE_string(
 _DATA_DIR = source_flags.define_data_dir("data_dir")
 _TEXT_FIELD = source_flags.define_text_field("text_field")
 _LABEL_FIELD = flags.DEFINE_string("label_field", "label", "Field of the label. Default: the obvious one.")
+_LABEL_NAMES = flags.DEFINE_list(
+    "label_names", [], "Names of the classes, in order. Default: those that the source has."
+)
 _C = flags.DEFINE_float("c", 10.0, "Inverse strength of the penalty, scikit-learn's C.", lower_bound=1e-6)
 _OUTPUT = flags.DEFINE_string("output", None, "JSON file to write the scores to.")
 
@@ -127,8 +130,10 @@ def main(_):
         outputs.check_file("output", _OUTPUT.value, inputs=[*sources.paths(train), *sources.paths(test)])
     names = {"text_field": _TEXT_FIELD.value, "label_field": _LABEL_FIELD.value}
     names |= fields.take(train, names)
-    classes = sources.label_names(train.whole, names["label_field"])
-    label = Label(names["label_field"], names=classes, has_order=have_order(classes))
+    classes = tuple(_LABEL_NAMES.value) or sources.label_names(train.whole, names["label_field"])
+    label = Label(
+        names["label_field"], names=classes, has_order=have_order(classes, given=_LABEL_NAMES.value)
+    )
     texts, labels = read(train, names["text_field"], label)
     test_texts, test_labels = read(test, names["text_field"], label) if has_test else (texts, labels)
     if np.bincount(labels).max() == len(labels):

@@ -97,6 +97,25 @@ def test_a_class_that_is_only_tested(files, tmp_path):
     assert "on 11 examples" in done.stdout
 
 
+def test_integers_need_the_names_in_their_order(files, tmp_path):
+    numbered = [{**row, "stars": LABELS.index(row["stars"])} for row in files[1]["test"]]
+    corpus.write_jsonl(tmp_path / "test.jsonl", numbered)
+    flags = [f"--source=jsonl:{files[0]}/train.jsonl", f"--test_source=jsonl:{tmp_path}/test.jsonl"]
+    done = run_program("convnlp.baseline", *flags)
+    assert done.returncode == 1
+    assert "if integers stand for them, list them in label_names" in done.stderr.splitlines()[-1]
+    accuracy = {}
+    for names in (LABELS, LABELS[::-1]):
+        output = tmp_path / f"{names[0]}.json"
+        done = run_program(
+            "convnlp.baseline", *flags, f"--label_names={','.join(names)}", f"--output={output}"
+        )
+        assert done.returncode == 0, done.stderr
+        accuracy[names] = json.loads(output.read_text())["scores"]["accuracy"]
+    assert accuracy[LABELS] > 0.9
+    assert accuracy[LABELS[::-1]] == pytest.approx(1 - accuracy[LABELS])
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
