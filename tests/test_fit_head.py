@@ -312,6 +312,20 @@ def test_texts_that_cannot_be_learned_from_are_refused_before_the_encoder_reads(
         run(directory, tmp_path / "run", **{"task.unlabelled_source": source, **changes})
 
 
+def test_a_slice_of_one_class_is_refused_before_the_encoder_reads(directory, tmp_path, monkeypatch):
+    rows = sorted(corpus.reviews(64), key=lambda row: row["label"])
+    corpus.write_jsonl(tmp_path / "sorted.jsonl", rows)
+    monkeypatch.setattr(fit_head.rows, "vectors_of", lambda *_: pytest.fail("the encoder has read"))
+    with pytest.raises(
+        SourceError, match=r"split train\[:20%\]: the examples to train on must have at least two"
+    ):
+        run(
+            directory,
+            tmp_path / "run",
+            **{"data.source": f"jsonl:{tmp_path}/sorted.jsonl", "data.split": "train[:20%]"},
+        )
+
+
 def test_texts_that_the_encoder_mixes_are_refused_before_the_data_are_read(tmp_path):
     tokenizer = Tokenizer(corpus.tiny_proto())
     sizes = {**SIZE, "num_decoder_layers": 0, "max_sequence_length": 64}

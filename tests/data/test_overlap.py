@@ -162,3 +162,11 @@ def test_one_class_is_not_learned(tokenizer, labels):
             SourceError, match=r"split train\[:20%\].* two classes; .*Received: one class in 2"
         ):
             data.check_classes(found, source)
+
+
+@pytest.mark.parametrize("held_out", [{}, {"validation": "validation"}], ids=repr)
+def test_one_class_is_refused_when_the_data_are_read(tokenizer, held_out):
+    found = dataclasses.replace(examples(tokenizer, corpus.documents(8)), labels=np.zeros(8, int))
+    task = types.SimpleNamespace(read=lambda source, training=False: found)
+    with pytest.raises(SourceError, match="at least two classes"):
+        data.read_examples(task, Source("csv:a.csv"), held_out, tokenizer)
