@@ -136,7 +136,7 @@ def writing(path):
     path = pathlib.Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    with _tidy_end():
+    with tidy_end():
         try:
             with partial.open("wb") as file:
                 yield file
@@ -150,8 +150,11 @@ def writing(path):
 
 
 @contextlib.contextmanager
-def _tidy_end():
-    """Turns SIGTERM into SystemExit, unless somebody else handles it."""
+def tidy_end():
+    """Makes SIGTERM end the program by SystemExit(143), so that what is half-written can be removed.
+
+    Does nothing outside the main thread, or if somebody else handles SIGTERM.
+    """
     is_ours = threading.current_thread() is threading.main_thread()
     if not is_ours or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
         yield

@@ -26,7 +26,8 @@ def main(_):
     """Preset -> smaller copy -> what changed."""
     outputs.check_folder("output", _OUTPUT.value)
     entries = model_card.read_entries(_CARD.value) if _CARD.value else None
-    facts = packed_preset.pack(_PRESET.value, _OUTPUT.value, _DTYPE.value)
+    with outputs.tidy_end():
+        facts = packed_preset.pack(_PRESET.value, _OUTPUT.value, _DTYPE.value)
     if entries is not None:
         model_card.write(_OUTPUT.value, entries)
     megabytes = facts["bytes_before"] / 1e6, facts["bytes"] / 1e6

@@ -33,8 +33,9 @@ _VERSION = flags.DEFINE_integer(
 _MAX_LENGTH = flags.DEFINE_integer(
     "max_length",
     None,
-    "The most tokens that a language model generates. Default: the preset's target length; half of a row of "
-    "its training if the model is an encoder that continues texts.",
+    "The most tokens that a language model generates, without the start token, which generate's --max_length "
+    "counts. Default: the preset's target length; half of a row of its training if the model is an encoder "
+    "that continues texts.",
     lower_bound=1,
 )
 _CHECK = flags.DEFINE_bool(

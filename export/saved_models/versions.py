@@ -1,6 +1,7 @@
 """Versioned SavedModels, each written completely or not at all."""
 
 import contextlib
+import errno
 import json
 import os
 import pathlib
@@ -121,7 +122,8 @@ def export(
         for directory in scratch:
             (directory / _PRESET_SUMS).write_text(preset_sums)
             saved_model_sums.write(directory)
-        _publish(scratch, targets)
+        while not _publish(scratch, targets):  # somebody else has taken the number meanwhile
+            targets = new_versions(output, ids_output, version)
     names = dict(zip(scratch, targets, strict=True))
     return *targets, {(names[directory], *key): error for (directory, *key), error in errors.items()}
 
@@ -220,13 +222,19 @@ def version_directory(path):
 
 
 def _publish(scratch, targets):
-    """Gives both directories their names, the twin's first; or neither, should one be taken by now."""
-    scratch[1].rename(targets[1])
+    """Gives both directories their names, the twin's first; or neither, if one is taken. Returns whether it did."""
+    done = []
     try:
-        scratch[0].rename(targets[0])
-    except OSError:
-        targets[1].rename(scratch[1])
-        raise
+        for directory, target in ((scratch[1], targets[1]), (scratch[0], targets[0])):
+            directory.rename(target)
+            done.append((target, directory))
+    except OSError as error:
+        for target, directory in done:
+            target.rename(directory)
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+        return False
+    return True
 
 
 @contextlib.contextmanager
@@ -238,9 +246,10 @@ def _scratch(base):
     # is that of the process before, whose directory stays if it was killed.
     scratch = base / f".export-{uuid.uuid4().hex}"
     scratch.mkdir()
-    try:
-        yield scratch
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
-        if is_new and not any(base.iterdir()):
-            base.rmdir()
+    with outputs.tidy_end():
+        try:
+            yield scratch
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+            if is_new and not any(base.iterdir()):
+                base.rmdir()

@@ -7,6 +7,7 @@ import pathlib
 import re
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -340,13 +341,40 @@ def test_an_export_that_was_killed_stops_no_later_one_of_the_same_process_number
     assert left.is_dir()  # it may be that of a process on another machine
 
 
-def test_of_two_exports_of_one_version_the_second_leaves_nothing(small_dir, tmp_path, monkeypatch):
-    def write(directory):  # the last thing before the names
+def test_nothing_is_left_of_an_export_that_is_stopped(small_dir, tmp_path, monkeypatch):
+    monkeypatch.setattr(requests, "warm_up_records", lambda servable: os.kill(os.getpid(), signal.SIGTERM))
+    with pytest.raises(SystemExit) as end:
+        versions.export(str(small_dir), str(tmp_path / "m"))
+    assert end.value.code == 143
+    assert list(tmp_path.iterdir()) == []
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+@pytest.fixture
+def version_1_of_somebody_else(tmp_path, monkeypatch):
+    """Makes m/1 appear as the last thing before an export gives its directories their names."""
+
+    def write(directory):
         (tmp_path / "m" / "1" / "variables").mkdir(parents=True, exist_ok=True)
 
     monkeypatch.setattr(saved_model_sums, "write", write)
-    with pytest.raises(OSError, match="not empty"):
-        versions.export(str(small_dir), str(tmp_path / "m"), check=False)
+
+
+@pytest.mark.usefixtures("version_1_of_somebody_else")
+def test_of_two_exports_at_the_same_time_the_second_gets_the_next_number(small_dir, tmp_path):
+    paths = versions.export(str(small_dir), str(tmp_path / "m"), check=False)
+    assert paths == (tmp_path / "m" / "2", tmp_path / "m_ids" / "2", {})
+    assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.glob("*/*")) == [
+        "m/1",
+        "m/2",
+        "m_ids/2",
+    ]
+
+
+@pytest.mark.usefixtures("version_1_of_somebody_else")
+def test_of_two_exports_of_one_version_the_second_leaves_nothing(small_dir, tmp_path):
+    with pytest.raises(ValueError, match=r"`version` must be new\. Received: 1, but .*m/1 exists"):
+        versions.export(str(small_dir), str(tmp_path / "m"), version=1, check=False)
     assert [path.name for path in tmp_path.iterdir()] == ["m"]
     assert [path.name for path in (tmp_path / "m").iterdir()] == ["1"]
 

@@ -4,6 +4,9 @@ import json
 import os
 import pathlib
 import shutil
+import subprocess
+import sys
+import time
 
 import h5py
 import keras
@@ -21,7 +24,7 @@ from convnlp.models import (
     preset_weights,
     presets,
 )
-from tests.run_program import run_program
+from tests.run_program import ROOT, run_program
 from tests.small_classifier import small_classifier
 
 TEXTS = ["the river follows", "a quiet garden", "the old engine"]
@@ -278,3 +281,20 @@ def test_program(saved, tmp_path):
     assert first.startswith(f"{tmp_path}/packed: ")
     assert second.startswith("largest change of ")
     checksums.check(str(tmp_path / "packed"))
+
+
+@pytest.mark.multiprocess
+def test_nothing_is_left_of_a_program_that_is_stopped(saved, tmp_path):
+    command = [
+        sys.executable,
+        "-m",
+        "convnlp.pack_preset",
+        f"--preset={saved}",
+        f"--output={tmp_path}/packed",
+    ]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        while not list(tmp_path.iterdir()) and process.poll() is None:
+            time.sleep(0.001)
+        process.terminate()
+        assert process.wait(60) == 143
+    assert list(tmp_path.iterdir()) == []
