@@ -222,7 +222,7 @@ def version_directory(path):
 
 
 def _publish(scratch, targets):
-    """Gives both directories their names, the twin's first; or neither, if one is taken. Returns whether it did."""
+    """Names both directories, the twin first; or neither, if a name is taken. Returns whether it did."""
     done = []
     try:
         for directory, target in ((scratch[1], targets[1]), (scratch[0], targets[0])):
