@@ -21,7 +21,7 @@ from convnlp.corpora import contamination, duplicates, quality
 from convnlp.corpora.languages import check as check_languages
 from convnlp.data.rules import integer, number, one_of
 
-_VERSION = 1  # increased when a change of this package changes what is kept
+_VERSION = 2  # increased when a change of this package changes what is kept
 
 
 def prepare(

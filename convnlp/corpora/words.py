@@ -3,20 +3,30 @@
 import functools
 import hashlib
 import re
+import sys
+import unicodedata
 
 import numpy as np
 
-_WORD = re.compile(r"\w+")
+# Such as the vowel signs of Hindi and Thai, which stand within words.
+_MARKS = "".join(
+    character
+    for character in map(chr, range(sys.maxunicode + 1))
+    if unicodedata.category(character) in ("Mn", "Mc")
+)
+_WORD = re.compile(rf"\w[\w{_MARKS}]*")
 
 
 def words(text):
-    """Returns the words of a text: runs of letters, digits and underscores, with case folded.
+    """Returns the words of a text: runs of letters with their marks, digits and underscores.
+
+    Case is folded, and a text in another normal form of Unicode has the same words (NFKC).
 
     Example:
     >>> words("The Émigrés' 2nd river.")
     ['the', 'émigrés', '2nd', 'river']
     """
-    return _WORD.findall(text.casefold())
+    return _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
 
 
 def hashes(found):

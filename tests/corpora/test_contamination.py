@@ -1,6 +1,7 @@
 """Texts of test sets in documents: against a plain search for their words, and where it begins."""
 
 import random
+import unicodedata
 
 import pytest
 
@@ -29,6 +30,19 @@ def test_thirteen_words_of_a_long_text_are_enough_and_twelve_are_not():
     assert not is_found(f"{start} {' '.join(WORDS[60:72])} {end}")
     assert not is_found(" ".join(WORDS[60:71]) + " other")  # 12 words, of which 11 stand there
     assert not is_found(" ".join(WORDS[60:66] + WORDS[67:74]))  # 13 words in a row, not here and there
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD", "NFKC", "NFKD"])
+def test_a_copy_in_another_normal_form_is_found(form):
+    text = "Où est passée la première élève ﬁnlandaise après la fête d'été ?"
+    assert is_found(text, unicodedata.normalize(form, text))
+
+
+def test_words_keep_their_marks():
+    """Without its vowel signs, an Indian word would be another one, and most of Thai single letters."""
+    assert words("हिन्दी में किताबें") == ["हिन्दी", "में", "किताबें"]
+    assert words("ที่นี่ ❤\ufe0f") == ["ที่นี่"]
+    assert not is_found("की की की की की की की की", "का का का का का का का का")
 
 
 def test_of_texts_of_several_lengths_each_is_found():
