@@ -109,7 +109,10 @@ def required_characters(num_pieces):
 
 
 def sample(source, fields=("text",), *, num_documents, num_bytes):
-    """Yields the lines of the first documents of a source; every file and field contributes its share.
+    """Yields the lines of the first documents of a source; every field contributes its share.
+
+    So does every file, as far as the sample goes: of more than `files.OPEN_FILES`, each group (see
+    `sources.groups`) gives the same share of the documents and bytes. TFDS data sets are read in their order.
 
     Args:
         source: `Source`.
@@ -120,14 +123,25 @@ def sample(source, fields=("text",), *, num_documents, num_bytes):
     Yields:
         str, of at most `MAX_LINE_BYTES` bytes.
     """
-    for block in sources.read_blocks(source, fields).as_numpy_iterator():
-        for document in zip(*block.values(), strict=True):
-            if num_documents <= 0 or num_bytes <= 0:
-                return
+    groups = sources.groups(source, fields)
+    for left, group in zip(range(len(groups), 0, -1), groups, strict=True):
+        if num_documents <= 0 or num_bytes <= 0:
+            return
+        # What a group does not have is left to those after it.
+        rest = num_documents - -(-num_documents // left), num_bytes - -(-num_bytes // left)
+        for document in _documents(group().as_numpy_iterator()):
+            if num_documents <= rest[0] or num_bytes <= rest[1]:
+                break
             num_documents -= 1
             num_bytes -= sum(map(len, document))
             for line in (line for text in document for line in text.decode("utf-8").splitlines()):
                 yield from _cut(line)
+
+
+def _documents(blocks):
+    """Yields the documents in blocks, each a tuple of the bytes of its fields."""
+    for block in blocks:
+        yield from zip(*block.values(), strict=True)
 
 
 def _cut(line):

@@ -7,7 +7,7 @@ import pytest
 import sentencepiece
 
 from convnlp import train_tokenizer
-from convnlp.data import Source
+from convnlp.data import Source, files
 from convnlp.models import Tokenizer
 from tests import corpus
 from tests.run_program import run_program
@@ -94,6 +94,25 @@ def test_a_document_has_all_of_its_fields(tmp_path):
     path = corpus.write_jsonl(tmp_path / "a.jsonl", [{"a": f"a{i}", "b": f"b{i}"} for i in range(3)])
     lines = train_tokenizer.sample(Source(f"jsonl:{path}"), ("a", "b"), num_documents=2, num_bytes=99)
     assert list(lines) == ["a0", "b0", "a1", "b1"]
+
+
+def test_every_file_of_many_contributes(tmp_path, monkeypatch):
+    """Also to a sample that the first files could fill, and whichever of the two limits ends it."""
+    monkeypatch.setattr(files, "OPEN_FILES", 2)
+    for name in "abcde":
+        corpus.write_jsonl(tmp_path / f"{name}.jsonl", [{"text": name * 10}] * 50)
+
+    def sample(num_documents=999, num_bytes=99999):
+        source = Source(f"jsonl:{tmp_path}/*.jsonl")
+        return list(train_tokenizer.sample(source, num_documents=num_documents, num_bytes=num_bytes))
+
+    for found in (sample(num_documents=30), sample(num_bytes=300)):
+        assert len(found) == 30
+        assert {line[0] for line in found} == {*"abcde"}
+    assert len(sample()) == 250
+    assert len(sample(num_documents=1)) == 1
+    (tmp_path / "d.jsonl").write_text('{"text": "short"}\n')  # its group leaves its share to the next
+    assert len(sample(num_documents=190)) == 51 + 70 + 50
 
 
 @pytest.mark.multiprocess

@@ -25,7 +25,7 @@ from convnlp.data.formats import Record
 
 BLOCK_BYTES = 1 << 17  # about 30,000 tokens: small next to a shuffle buffer, but much work for a Python call
 MAX_LINE_BYTES = 1 << 24  # a longer line is an error: nobody writes a document of millions of words
-OPEN_FILES = 64  # files read in parallel; more are read in groups
+OPEN_FILES = 64  # files read in parallel; more are read in groups, see `groups`
 REQUESTS = 32  # simultaneous requests to a file system behind a URL
 IDLE_STREAMS = 4  # open streams kept for iterators that may continue from them
 # First bytes of files that people take for text.
@@ -168,14 +168,24 @@ def find(source, pattern):
     return paths
 
 
+def groups(paths):
+    """Divides files into groups of at most `OPEN_FILES`, each of which is spread over all of them.
+
+    Their names are sorted, and often by what the files hold: by language, or by date.
+    """
+    count = -(-len(paths) // OPEN_FILES)
+    return [paths[first::count] for first in range(count)]
+
+
 def _mixed(paths, open_file):
     """Yields the records of several files, always from the file of which the smallest part has been read.
 
-    This spreads files of very different sizes evenly over the whole stream. `open_file` turns a path into a
-    `File` and an iterator over the wanted records in it.
+    This spreads files of very different sizes evenly over the whole stream; those of more than `OPEN_FILES`
+    files over that of their group, and one group follows another. `open_file` turns a path into a `File` and
+    an iterator over the wanted records in it.
     """
-    for group in range(0, len(paths), OPEN_FILES):
-        opened = [open_file(path) for path in paths[group : group + OPEN_FILES]]
+    for group in groups(paths):
+        opened = [open_file(path) for path in group]
         waiting = [(0.0, order) for order in range(len(opened))]
         while waiting:
             order = waiting[0][1]

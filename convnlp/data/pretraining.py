@@ -37,10 +37,10 @@ def batches(
     """Returns batches of examples that are made from rows of text.
 
     Documents are tokenized, ended by the end token, concatenated and cut into rows of equal length; nothing
-    is padded. Rows of files of different sizes are mixed evenly (see `files`), then shuffled in a buffer;
-    those of a source `tokens:DIR` are shuffled globally, by arithmetic (see `token_cache.Rows`). The
-    randomness of batch n depends only on (seed, n): the same arguments give the same batches after a restart,
-    and for any `num_parallel_calls`.
+    is padded. Rows of files of different sizes are mixed evenly, up to 64 files at a time, which are spread
+    over all of them (see `files.groups`), then shuffled in a buffer; those of a source `tokens:DIR` are
+    shuffled globally, by arithmetic (see `token_cache.Rows`). The randomness of batch n depends only on
+    (seed, n): the same arguments give the same batches after a restart, and for any `num_parallel_calls`.
 
     Args:
         source: `Source`.

@@ -40,6 +40,7 @@ from convnlp.data.source import ALL, Split
 __all__ = [
     "Sample",
     "check",
+    "groups",
     "label_names",
     "multi_label_names",
     "numbers",
@@ -125,19 +126,47 @@ def parts(source, fields=("text",)):
         ]
     if source.kind == "tokens":
         raise SourceError(NO_TEXT.format(source.name))
-    schema, split = _schema(fields, None), Split.parse(source.split)
-
-    def opened(group):
-        return files.Stream(group, format_of(source), schema, split, ALL, may_be_empty=True).dataset()
-
-    groups, size = [[]], 0
-    found = paths(source)
-    for path, length in zip(found, files.sizes(found), strict=True):
+    found, size = [[]], 0
+    names = paths(source)
+    for path, length in zip(names, files.sizes(names), strict=True):
         if size >= PART_BYTES:
-            groups, size = [*groups, []], 0
-        groups[-1].append(path)
+            found, size = [*found, []], 0
+        found[-1].append(path)
         size += length
-    return [functools.partial(opened, group) for group in groups]
+    return [functools.partial(_part, source, fields, group) for group in found]
+
+
+def groups(source, fields=("text",)):
+    r"""Divides a source into groups of files of about equal size, each spread over all files.
+
+    `read_blocks` reads one group after another. A source of few files, or of `tfds:`, is one group.
+
+    Args:
+        source: `Source`.
+        fields: tuple of strings, the text fields to read. Defaults to `("text",)`.
+
+    Returns:
+        As `parts`.
+
+    Raises:
+        SourceError: if the source is missing. Other errors are raised when a group is opened or read.
+
+    Example:
+    >>> for number in range(65):
+    ...     _ = open(f"day{number:02d}.txt", "w").write(f"Day {number}.")
+    >>> [len(list(group().unbatch())) for group in groups(Source("text:day??.txt"))]
+    [33, 32]
+    """
+    found = [] if source.kind in ("tfds", "tokens") else files.groups(paths(source))
+    if len(found) < 2:
+        return [functools.partial(read_blocks, source, fields)]
+    return [functools.partial(_part, source, fields, group) for group in found]
+
+
+def _part(source, fields, group):
+    """Returns the data set of the blocks of some files of a source, which may be empty if it has a slice."""
+    schema, split = _schema(fields, None), Split.parse(source.split)
+    return files.Stream(group, format_of(source), schema, split, ALL, may_be_empty=True).dataset()
 
 
 def records(source, fields=("text",)):

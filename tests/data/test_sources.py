@@ -90,6 +90,14 @@ def test_many_files_are_read_in_groups(tmp_path, monkeypatch):
     assert sorted(texts(f"jsonl:{tmp_path}/*.jsonl")) == sorted(row["text"] for row in ROWS)
 
 
+def test_the_first_of_many_files_are_not_the_first_names(tmp_path, monkeypatch):
+    """Files that are sorted by name are often sorted by what they hold."""
+    monkeypatch.setattr(files, "OPEN_FILES", 3)
+    for name in "abcdefgh":
+        corpus.write_jsonl(tmp_path / f"{name}.jsonl", [{"text": name}])
+    assert texts(f"jsonl:{tmp_path}/*.jsonl") == [*"adg", *"beh", *"cf"]
+
+
 def test_files_behind_urls_are_asked_about_side_by_side():
     """Here each waits for the other one; the first error counts, as in a loop."""
     both = threading.Barrier(2)
