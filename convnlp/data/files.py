@@ -42,7 +42,7 @@ _NOT_TEXT = {
     b"version https://git-lfs.": "a pointer of Git LFS; fetch its content: git lfs pull",
 }
 _PAGES = (b"<!doctype html", b"<html")  # what a download may be instead of data
-_START_BYTES = 64  # that are looked at
+START_BYTES = 64  # that are looked at
 
 
 class File:
@@ -86,7 +86,7 @@ class File:
             with self.opened() as file:
                 # The limit keeps a line that never ends from filling the memory.
                 unpacked = stored.unpacked(self.path, file)
-                self._check_is_text(unpacked.peek(_START_BYTES))
+                check_is_text(self.path, unpacked.peek(START_BYTES), self._format.may_be_a_page)
                 read = functools.partial(_readline(unpacked), MAX_LINE_BYTES + 1)
                 for number, line in enumerate(iter(read, b""), 1):
                     if len(line) > MAX_LINE_BYTES:
@@ -98,19 +98,20 @@ class File:
         except (OSError, EOFError, zlib.error, UnicodeError, tf.errors.OpError) as error:
             raise SourceError(f"{self.path}, line {number + 1}: cannot be read: {error}") from error
 
-    def _check_is_text(self, start):
-        """Raises `SourceError` if the first bytes of the file are those of another kind of file."""
-        for mark, what in _NOT_TEXT.items():
-            if start.startswith(mark):
-                raise SourceError(f"{self.path}: the file is {what}")
-        if not self._format.may_be_a_page and start.lstrip().lower().startswith(_PAGES):
-            raise SourceError(f"{self.path}: the file is a web page; download the data themselves")
+
+def check_is_text(path, start, may_be_a_page):
+    """Raises `SourceError` if the first bytes of a file, `START_BYTES`, are those of another kind of file."""
+    for mark, what in _NOT_TEXT.items():
+        if start.startswith(mark):
+            raise SourceError(f"{path}: the file is {what}")
+    if not may_be_a_page and start.lstrip().lower().startswith(_PAGES):
+        raise SourceError(f"{path}: the file is a web page; download the data themselves")
 
 
 def _readline(file):
     """Returns a `readline` that yields UTF-8, also of UTF-16, such as a spreadsheet's "Unicode text"."""
     start = file.peek(len(codecs.BOM_UTF8))
-    if encoding := _utf_16(start):
+    if encoding := utf_16(start):
         text = io.TextIOWrapper(file, encoding, newline="\n")
         return lambda size: text.readline(size).encode()
     if start.startswith(codecs.BOM_UTF8):
@@ -118,7 +119,7 @@ def _readline(file):
     return file.readline
 
 
-def _utf_16(start):
+def utf_16(start):
     """Returns the name of the UTF-16 that a file begins in, or None: by its mark, or an ASCII character."""
     if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
@@ -148,13 +149,15 @@ def find(source, pattern):
 
     Args:
         source: string, the name to give in an error.
-        pattern: string. If nothing matches it, a file of exactly this name counts, such as "a[1].csv".
+        pattern: string. If nothing matches it, a file of exactly this name counts, such as "a[1].csv". As
+            in a shell, hidden files and folders match only what begins with a dot too.
 
     Raises:
         SourceError: if no file matches, the file system cannot be read, or a match is not a regular file.
     """
     try:
-        found = sorted(tf.io.gfile.glob(pattern)) or [pattern] * tf.io.gfile.exists(pattern)
+        found = sorted(path for path in tf.io.gfile.glob(pattern) if not _is_hidden(path, pattern))
+        found = found or [pattern] * tf.io.gfile.exists(pattern)
         paths = list(itertools.compress(found, of_each(lambda path: not tf.io.gfile.isdir(path), found)))
     except tf.errors.OpError as error:
         raise SourceError(f"{source}: cannot list {pattern}: {error.message}") from error
@@ -166,6 +169,13 @@ def find(source, pattern):
         if "://" not in path and not os.path.isfile(path):
             raise SourceError(f"{source}: {path} must be a regular file, because it is read more than once")
     return paths
+
+
+def _is_hidden(path, pattern):
+    """Returns whether a part of a path begins with a dot, and what it matches in the pattern does not."""
+    parts, asked = ([part for part in name.split("/") if part not in ("", ".")] for name in (path, pattern))
+    pairs = zip(reversed(parts), reversed(asked), strict=False)
+    return any(part.startswith(".") and not own.startswith(".") for part, own in pairs)
 
 
 def groups(paths):

@@ -123,6 +123,21 @@ def test_a_name_with_brackets_is_a_name(tmp_path):
     assert texts(f"jsonl:{tmp_path}/a[1].jsonl") == [row["text"] for row in ROWS[3:5]]
 
 
+def test_hidden_files_are_found_by_their_dot_alone(tmp_path):
+    """Such as those that macOS and NFS leave in a folder of data."""
+    for name in ("a.jsonl", "._a.jsonl", ".cache/b.jsonl", "c/d.jsonl"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        corpus.write_jsonl(tmp_path / name, [{"text": name}])
+    assert texts(f"jsonl:{tmp_path}/*.jsonl") == ["a.jsonl"]
+    assert texts(f"jsonl:{tmp_path}//./*/*.jsonl") == ["c/d.jsonl"]
+    assert texts(f"jsonl:file://{tmp_path}/*.jsonl") == ["a.jsonl"]
+    assert texts(f"jsonl:{tmp_path}/.*.jsonl") == ["._a.jsonl"]
+    assert texts(f"jsonl:{tmp_path}/.cache/*") == [".cache/b.jsonl"]
+    (tmp_path / "c" / "d.jsonl").rename(tmp_path / "c" / ".d.jsonl")
+    with pytest.raises(SourceError, match="no such file"):
+        texts(f"jsonl:{tmp_path}/c/*")
+
+
 @pytest.mark.parametrize("split", ["train", "train[1:]"])
 def test_records_come_file_by_file(tmp_path, split):
     """A program that writes a row for each of them is asked which row is whose."""
