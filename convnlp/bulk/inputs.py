@@ -11,8 +11,12 @@
 
 How an input is cut depends only on the files and the shard size, so that a second run finds the shards of the
 first.
+
+Before the run, a file is refused if its first bytes show that it is something else, or if none of the first
+`CHECKED_LINES` lines of JSON can be used: that is no bad line, but the wrong file or field.
 """
 
+import functools
 import itertools
 import typing
 from math import isfinite
@@ -23,12 +27,20 @@ from convnlp.bulk import lines
 from convnlp.data import files, pydocs, tfds_source
 from convnlp.data.errors import SourceError
 from convnlp.data.formats import FORMATS, text
+from convnlp.data.formats.delimited import Delimited
 from convnlp.data.records import named, parse_json, parse_text
+from convnlp.data.schema import Schema
 
 TABLES = ("csv", "tsv", "parquet")
 KINDS = ("jsonl", "lines", *TABLES, "text", "pydocs", "tfds")
 _FIELDS = {"lines": ("text",), "text": ("text",), "pydocs": ("text", "label")}  # of all their examples
 SHARD_BYTES = 1 << 24  # a shard with fewer examples ends here, which bounds the memory of a worker
+CHECKED_LINES = 100
+# A cell that is not UTF-8 makes its row bad; it does not end the run.
+_FORMATS = FORMATS | {
+    "csv": Delimited(",", errors="surrogateescape"),
+    "tsv": Delimited("\t", errors="surrogateescape"),
+}
 
 
 class Record(typing.NamedTuple):
@@ -75,14 +87,14 @@ def open_input(source, split="train", shard_size=10_000, data_dir=None, fields=(
         split: string, a split of a TFDS data set, optionally with a slice. Default "train".
         shard_size: int >= 1, examples per shard; fewer if they exceed 16 MiB. Default 10,000.
         data_dir: string, the data directory of TFDS. Default None: its own.
-        fields: tuple of strings that each example must have; checked where all examples have the same
-            fields, which is everywhere except in JSON lines. Default none.
+        fields: tuple of strings that each example must have. In JSON lines, whose examples may differ, one
+            of the first in each file must have them. Default none.
 
     Returns:
         A `FileInput`, `TableInput` or `TFDSInput`.
 
     Raises:
-        SourceError: if there is no such input, or it lacks a field.
+        SourceError: if there is no such input, it lacks a field, or a file is not what it is read as.
     """
     kind, _, name = source.partition(":")
     if kind not in KINDS or (not name and kind != "pydocs"):
@@ -103,10 +115,12 @@ def open_input(source, split="train", shard_size=10_000, data_dir=None, fields=(
         kind, name = "jsonl", pydocs.path(name)
     paths = files.find(source, name)
     if kind not in TABLES:
-        return FileInput(paths, kind, shard_size)
+        found = FileInput(paths, kind, shard_size)
+        files.of_each(functools.partial(found.check, schema=Schema(tuple(fields))), paths)
+        return found
     for path in paths:
         for asked in (fields, None):  # the header shows missing columns; all columns go into the answers
-            next(iter(files.File(path, FORMATS[kind], asked)), None)
+            next(iter(files.File(path, _FORMATS[kind], asked)), None)
     return TableInput(paths, kind, shard_size)
 
 
@@ -140,6 +154,22 @@ class _Files:
 
 class FileInput(_Files):
     """Files of lines or documents: "jsonl", "lines" or "text"."""
+
+    def check(self, path, schema):
+        """Raises `SourceError` if a file as a whole cannot be used; of JSON lines, about the first one."""
+        lines.check(path, may_be_a_page=self._kind != "jsonl")
+        if self._kind != "jsonl":
+            return
+        first = None
+        for record in itertools.islice(_records(path, lines.read(path)), CHECKED_LINES):
+            try:
+                schema.values(self.fields(record))
+                return
+            except ValueError as error:
+                if not first and (record.error or record.data.strip()):
+                    first = SourceError(f"{path}, line {record.line}: {error}")
+        if first:
+            raise first
 
     def parts(self, file):
         """Yields the `Part`s of the file with this index; reads all of it to count its lines if necessary."""
@@ -178,7 +208,7 @@ class TableInput(_Files):
 
     def shards(self, part):
         path = self.paths[part.file]
-        rows = files.File(path, FORMATS[self._kind], fields=None)
+        rows = files.File(path, _FORMATS[self._kind], fields=None)
         records = (Record(path, row.line, row.size, row.data, _too_long(_size(row))) for row in rows)
         for shard, group in enumerate(_cut(records, self._shard_size)):
             yield shard_name(part.file, shard), group
@@ -191,7 +221,7 @@ class TableInput(_Files):
         """
         if record.error:
             raise ValueError(record.error)
-        parsed = FORMATS[self._kind].parse(record.data)
+        parsed = _FORMATS[self._kind].parse(record.data)
         return {name: _plain(name, value) for name, value in parsed.items()}
 
 
@@ -267,14 +297,18 @@ def _too_long(size):
 
 
 def _documents(path, stored):
-    def numbered():
-        for line in stored:
-            if line.size > lines.MAX_LINE_BYTES:
-                raise SourceError(f"{path}, line {line.number}: longer than {lines.MAX_LINE_BYTES} bytes")
+    """Yields the documents between blank lines; a line that is too long is a bad one of its own."""
+
+    def numbered(found):
+        for line in found:
             yield line.number, line.data.removeprefix(b"\xef\xbb\xbf") if line.number == 1 else line.data
 
-    for record in text.documents(path, numbered()):
-        yield Record(record.path, record.line, len(record.data), record.data)
+    for error, found in itertools.groupby(stored, lambda line: _too_long(line.size)):
+        if error:
+            yield from _records(path, found)
+        else:
+            for record in text.documents(path, numbered(found)):
+                yield Record(record.path, record.line, len(record.data), record.data)
 
 
 def _plain(name, value):

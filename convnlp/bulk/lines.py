@@ -6,10 +6,11 @@ import zlib
 
 import tensorflow as tf
 
-from convnlp.data import stored
+from convnlp.data import files, stored
 from convnlp.data.errors import SourceError
 
 MAX_LINE_BYTES = 1 << 20  # longer lines are bad input, of which only this much is kept
+_UNREADABLE = (OSError, EOFError, zlib.error, tf.errors.OpError)
 
 
 class Line(typing.NamedTuple):
@@ -54,8 +55,23 @@ def read(path, offset=0, number=1):
                     size += len(end)
                 yield Line(number, offset, line, size)
                 number, offset = number + 1, offset + size
-    except (OSError, EOFError, zlib.error, tf.errors.OpError) as error:
+    except _UNREADABLE as error:
         raise SourceError(f"{path}, line {number}: cannot be read: {error}") from error
+
+
+def check(path, may_be_a_page):
+    """Raises `SourceError` if the first bytes of a file are not those of UTF-8 text, or cannot be read.
+
+    UTF-16, which other programs read, is refused: no worker could start in the middle of such a file.
+    """
+    try:
+        with stored.open_stored(path) as packed, _unpacked(path, packed) as file:
+            start = file.peek(files.START_BYTES)
+    except _UNREADABLE as error:
+        raise SourceError(f"{path}, line 1: cannot be read: {error}") from error
+    files.check_is_text(path, start, may_be_a_page)
+    if files.utf_16(start):
+        raise SourceError(f"{path}: the file is UTF-16; save it as UTF-8: iconv -f UTF-16 -t UTF-8 OLD > NEW")
 
 
 def _unpacked(path, file):

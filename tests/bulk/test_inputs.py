@@ -107,6 +107,17 @@ def test_documents_and_lines_of_text(tmp_path):
     ]  # fmt: skip
 
 
+def test_a_long_line_of_a_text_is_bad_and_what_is_around_it_is_right(tmp_path, monkeypatch):
+    monkeypatch.setattr(lines, "MAX_LINE_BYTES", 100)
+    (tmp_path / "a.txt").write_text("one\n" + "x" * 200 + "\ntwo\nthree\n\nfour\n")
+    assert [row[1:] for row in examples(inputs.open_input(f"text:{tmp_path}/a.txt"))] == [
+        (1, {"text": "one"}),
+        (2, "longer than 100 bytes"),
+        (3, {"text": "two\nthree"}),
+        (6, {"text": "four"}),
+    ]
+
+
 def test_a_remote_file_is_read_as_a_local_one(tmp_path):
     """`file://` goes the way of all that TensorFlow's file systems know."""
     for name in ("rows.jsonl", "rows.jsonl.gz"):
@@ -139,6 +150,18 @@ def test_rows_of_a_table(tmp_path, name):
     assert found[2][:2] == (str(path), 5)
     assert found[2][2].startswith("the row has 3 cells but the header has 2")
     assert found[3] == (str(path), 6, {"text": "four", "label": "1"})
+
+
+def test_a_row_that_is_not_utf_8_is_bad_and_the_next_one_is_right(tmp_path):
+    (tmp_path / "a.csv").write_bytes(b"text,label\nfin\xe9,1\nafter,0\n\xff,\xff,\xff\nlast,1\n")
+    found = [found for *_, found in examples(inputs.open_input(f"csv:{tmp_path}/a.csv", fields=("text",)))]
+    assert found[0] == "'text' is not UTF-8"
+    assert found[1] == {"text": "after", "label": "0"}
+    assert found[2].startswith("the row has 3 cells")
+    assert found[3] == {"text": "last", "label": "1"}
+    (tmp_path / "a.csv").write_bytes(b"text,l\xe4nge\nfine,1\n")
+    with pytest.raises(SourceError, match=r"a.csv, line 1: not UTF-8 \(byte 7 of the line\)"):
+        inputs.open_input(f"csv:{tmp_path}/a.csv")
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
@@ -226,6 +249,47 @@ def test_tfds(tmp_path):
         inputs.open_input("tfds:reviews", "dev", data_dir=str(tmp_path))
     with pytest.raises(SourceError, match=r"no field 'body' \(available: 'label', 'text'\)"):
         inputs.open_input("tfds:reviews", "test", data_dir=str(tmp_path), fields=("body",))
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b'\n{"title": "a"}\n{"title": "b"}\n', r"a.jsonl, line 2: no field 'text' \(available: 'title'\)"),
+        (b"[\n{}\n]\n", r"a.jsonl, line 1: not JSON .*; for an array of objects, write one object per line"),
+        (
+            gzip.compress(b'{"text": "a"}\n', mtime=0),
+            "a.jsonl: the file is packed by gzip; its name must end in .gz",
+        ),
+        (
+            '{"text": "a"}\n'.encode("utf-16"),
+            "a.jsonl: the file is UTF-16; save it as UTF-8: iconv -f UTF-16",
+        ),
+        ('{"text": "a"}\n'.encode("utf-16-le"), "the file is UTF-16"),
+        (b"<!DOCTYPE html>\n", "the file is a web page"),
+        (b"x" * 2000, r"a.jsonl, line 1: longer than 1000 bytes"),
+    ],
+)
+def test_a_file_of_which_nothing_can_be_used_is_said_at_once(tmp_path, monkeypatch, data, message):
+    monkeypatch.setattr(lines, "MAX_LINE_BYTES", 1000)
+    corpus.write_jsonl(tmp_path / "0.jsonl", ROWS)
+    (tmp_path / "a.jsonl").write_bytes(data)
+    with pytest.raises(SourceError, match=message):
+        inputs.open_input(f"jsonl:{tmp_path}/*.jsonl", fields=("text",))
+    if "the file is" in message and "page" not in message:
+        for kind in ("lines", "text"):
+            with pytest.raises(SourceError, match=message):
+                inputs.open_input(f"{kind}:{tmp_path}/*.jsonl")
+
+
+def test_bad_lines_before_the_first_good_one_are_bad_lines(tmp_path):
+    """Also where they are the first: those of a file that is otherwise right do not end a run."""
+    (tmp_path / "a.jsonl").write_bytes(b'\n{"text": \n{"id": 2}\n\xff\n{"text": "a"}\n')
+    source = inputs.open_input(f"jsonl:{tmp_path}/a.jsonl", fields=("text",))
+    assert examples(source)[-1][1:] == (5, {"text": "a"})
+    with pytest.raises(SourceError, match=r"a.jsonl, line 2: not JSON"):
+        inputs.open_input(f"jsonl:{tmp_path}/a.jsonl", fields=("body",))
+    (tmp_path / "a.jsonl").write_bytes(b"\n\n")
+    assert len(examples(inputs.open_input(f"jsonl:{tmp_path}/a.jsonl", fields=("text",)))) == 2
 
 
 @pytest.mark.parametrize(

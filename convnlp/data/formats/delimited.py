@@ -15,6 +15,7 @@ from convnlp.data.rules import short
 MAX_ROW_BYTES = 1 << 24  # of a row with several lines; stops reading if a quote is left open
 _SWALLOWED = 3  # lines within a cell, if all of them look like rows, are hardly text
 _OTHERS = ",;\t|"  # possible separators
+_ESCAPED = re.compile("[\udc80-\udcff]")  # bytes that are not UTF-8
 _said = set()  # (path, what) of the files for which something was logged
 _SEPARATED = "if the columns are separated by {0!r}, write sep={0} above the header"
 _NO_HEADER = "if line {} is not the header, remove the lines above the header"
@@ -33,10 +34,12 @@ class Delimited(Format):
 
     Args:
         delimiter: string of one character. For ",", a header without commas may select ";", tab or "|".
+        errors: string. By default, "strict", a byte below the header that is not UTF-8 is an error of the
+            file; with "surrogateescape", it is one of its row, which `parse` raises.
     """
 
-    def __init__(self, delimiter):
-        self._delimiter = delimiter
+    def __init__(self, delimiter, errors="strict"):
+        self._delimiter, self._errors = delimiter, errors
 
     def records(self, file, fields):
         rows = self._rows(file)
@@ -62,6 +65,10 @@ class Delimited(Format):
         header, cells = data
         if len(cells) != len(header.data):
             raise ValueError(self._unequal(header, cells))
+        if self._errors != "strict":
+            for name, cell in zip(header.data, cells, strict=True):
+                if _ESCAPED.search(cell):
+                    raise ValueError(f"{short(name)} is not UTF-8")
         # A file that was joined to another may also have brought its byte-order mark.
         if cells[1:] == header.data[1:] != [] and cells[0].removeprefix("\ufeff") == header.data[0]:
             raise ValueError(
@@ -101,7 +108,7 @@ class Delimited(Format):
     def _rows(self, file):
         """Yields a `Record` of cells for each row that is not blank, including the header."""
         first = line = 1  # first line of the row; last line that has been read
-        size = 0
+        size, errors = 0, "strict"  # in the header
 
         def place(number):
             return Record(file.path, number, b"", 0)
@@ -115,7 +122,7 @@ class Delimited(Format):
                         f"the row is longer than {MAX_ROW_BYTES >> 20} MiB: is a quote left open?"
                     )
                 try:
-                    yield data.decode("utf-8")
+                    yield data.decode("utf-8", errors)
                 except UnicodeDecodeError as error:
                     raise place(line).error(
                         f"not UTF-8 (byte {error.start + 1} of the line); save the file as UTF-8, or convert "
@@ -146,7 +153,7 @@ class Delimited(Format):
                     _say(file.path, f"line {first}: {what}")
             if cells:
                 yield Record(file.path, first, cells, size, row=row)
-            first, size = line + 1, 0
+            first, size, errors = line + 1, 0, self._errors
 
     def _separator(self, path, header):
         """Returns the separator of the columns in this header."""
