@@ -81,6 +81,11 @@ def main(argv):
         "input": f"{_INPUT.value} {_SPLIT.value}",
         "files": source.description(),
     }
+    if changed := job.drop_changed(folder, described):
+        logging.warning(
+            "%s: %d input files changed, such as %s; their shards are made again",
+            *(folder, len(changed), changed[0]),
+        )
     summary = job.open_folder(folder, described)
     if summary is None:
         if kept := job.num_done(folder):

@@ -3,12 +3,14 @@
 import contextlib
 import json
 import os
+import re
 
 import tensorflow as tf
 
 from convnlp.bulk import outputs
 
 _JOB, _SUMMARY = "job.json", "summary.json"
+_SHARD = re.compile(r"(predictions|documents|bad)-(?P<file>\d+)-\d+\.(jsonl|tfrecord)")
 
 
 def check_outside(folder, model):
@@ -23,6 +25,38 @@ def check_outside(folder, model):
         raise ValueError(
             f"`output` must not be in the directory of `model`, {model}. Received: output={folder}"
         )
+
+
+def drop_changed(folder, job):
+    """Removes the shards of input files that have changed, such as a damaged one that was repaired.
+
+    The other shards are kept, and the folder holds this job from then on. Does nothing if the job is
+    complete, or if it differs in more than the sizes and times of its files, which `open_folder` refuses.
+
+    Args:
+        folder: string.
+        job: see `open_folder`. What becomes of a file must not depend on other files.
+
+    Returns:
+        The paths of these files, a list.
+    """
+    path = f"{folder}/{_JOB}"
+    if not tf.io.gfile.exists(path) or tf.io.gfile.exists(f"{folder}/{_SUMMARY}"):
+        return []
+    before, files = _read(path), job["files"]
+    known = before.get("files", [])
+    if before | {"files": files} != job or [file[0] for file in known] != [file[0] for file in files]:
+        return []
+    changed = [number for number, file in enumerate(files) if file != known[number]]
+    found = filter(None, map(_SHARD.fullmatch, tf.io.gfile.listdir(folder)))
+    names = [match[0] for match in found if int(match["file"]) in changed]
+    # Before the new job.json, so that a run which is killed here is continued here; and predictions first, as
+    # without them, nobody counts the bad lines.
+    for name in sorted(names, reverse=True):
+        tf.io.gfile.remove(f"{folder}/{name}")
+    if changed:
+        outputs.write_rows(path, "jsonl", [job])
+    return [files[number][0] for number in changed]
 
 
 def open_folder(folder, job):
@@ -54,18 +88,19 @@ def open_folder(folder, job):
         tf.io.gfile.makedirs(folder)
     _remove_partial(folder, found)
     if _SUMMARY in found:
-        return read_summary(folder)
+        summary = read_summary(folder)
+        if num_done(folder) >= summary.get("shards", 0):
+            return summary
+        tf.io.gfile.remove(f"{folder}/{_SUMMARY}")  # as shards have been removed
     if _JOB not in found:
         outputs.write_rows(f"{folder}/{_JOB}", "jsonl", [job])
     return None
 
 
 def num_done(folder):
-    """Returns the number of shards whose predictions are complete."""
-    return sum(
-        name.startswith("predictions-") and outputs.PARTIAL not in name
-        for name in tf.io.gfile.listdir(folder)
-    )
+    """Returns the number of complete files of predictions or documents, one for each shard that has any."""
+    found = filter(None, map(_SHARD.fullmatch, tf.io.gfile.listdir(folder)))
+    return sum(match[1] != "bad" for match in found)
 
 
 def finish(folder):
@@ -76,7 +111,7 @@ def finish(folder):
 
 
 def read_summary(folder):
-    """Returns the summary of a complete job: {"examples", "predictions", "bad", "shards"}."""
+    """Returns the summary of a complete job, a dict; "shards" is the number of its files, see `num_done`."""
     return _read(f"{folder}/{_SUMMARY}")
 
 

@@ -93,7 +93,7 @@ def write_rows(path, format, rows):
         else:
             with tf.io.TFRecordWriter(partial) as writer:
                 for found in rows:
-                    writer.write(example(found).SerializeToString())
+                    writer.write(example(found).SerializeToString(deterministic=True))
         tf.io.gfile.rename(partial, path, overwrite=True)
     except BaseException:
         if tf.io.gfile.exists(partial):

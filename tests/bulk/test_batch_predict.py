@@ -108,7 +108,6 @@ def test_rows_of_a_table(folder, predict, format):
 def test_a_restart_keeps_what_is_done(folder, predict):
     predict()
     whole = read(folder)
-    (folder / "out" / "summary.json").unlink()
     for name in ("00000-000001", "00000-000003", "00001-000000"):
         (folder / "out" / f"predictions-{name}.jsonl").unlink()
     kept = folder / "out" / "predictions-00001-000001.jsonl"
@@ -167,7 +166,7 @@ def test_an_output_in_the_model_is_refused_before_all_else(predict, model):
 
 
 @needs_beam
-def test_of_a_file_that_ends_early_what_was_whole_is_kept(folder, predict):
+def test_of_a_file_that_ends_early_what_was_whole_is_kept(folder, predict, caplog):
     corpus.write_jsonl(folder / "b.jsonl.gz", corpus.reviews(3000))
     data = (folder / "b.jsonl.gz").read_bytes()
     (folder / "b.jsonl.gz").write_bytes(data[: len(data) // 2])
@@ -175,6 +174,13 @@ def test_of_a_file_that_ends_early_what_was_whole_is_kept(folder, predict):
         predict(shard_size=100)
     assert (folder / "out" / "predictions-00001-000000.jsonl").exists()
     assert not (folder / "out" / "summary.json").exists()
+    kept = folder / "out" / "predictions-00000-000000.jsonl"
+    kept.write_text('{"kept": 1}\n')
+    (folder / "b.jsonl.gz").write_bytes(data)  # from its backup
+    assert predict(shard_size=100).startswith("3033 examples: 3030 predictions, 3 bad; 31 shards in ")
+    assert len(read(folder)) == 3001
+    assert kept.read_text() == '{"kept": 1}\n'
+    assert "out: 1 input files changed, such as " in caplog.text
 
 
 @needs_beam

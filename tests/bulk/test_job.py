@@ -4,6 +4,7 @@ import contextlib
 import os
 
 import pytest
+import tensorflow as tf
 
 from convnlp.bulk import inputs, job
 from tests import corpus
@@ -62,6 +63,71 @@ def test_a_changed_input_is_refused(tmp_path, made):
     corpus.write_jsonl(tmp_path / "b.jsonl", corpus.reviews(4))
     with pytest.raises(ValueError, match=r"1 input files changed, such as .*b\.jsonl"):
         job.open_folder(folder, made())
+
+
+def test_of_a_changed_input_the_shards_alone_are_dropped(tmp_path, made):
+    folder, before = str(tmp_path / "out"), made()
+    job.open_folder(folder, before)
+    names = [
+        f"{kind}-0000{file}-00000{shard}.jsonl"
+        for kind in ("bad", "predictions")
+        for file in (0, 1)
+        for shard in (0, 1)
+    ]
+    for name in names:
+        (tmp_path / "out" / name).touch()
+    assert job.drop_changed(folder, before) == []
+    corpus.write_jsonl(tmp_path / "b.jsonl", corpus.reviews(4))
+    for other in ({"model": "xyz"}, {"files": made()["files"][1:]}, {"files": made()["files"][::-1]}):
+        assert job.drop_changed(folder, made(**other)) == []
+    assert len(os.listdir(folder)) == 9
+    assert job.drop_changed(folder, made()) == [str(tmp_path / "b.jsonl")]
+    assert sorted(os.listdir(folder)) == [
+        "bad-00000-000000.jsonl",
+        "bad-00000-000001.jsonl",
+        "job.json",
+        "predictions-00000-000000.jsonl",
+        "predictions-00000-000001.jsonl",
+    ]
+    assert job.open_folder(folder, made()) is None
+
+
+def test_a_run_killed_while_shards_are_dropped_drops_the_rest(tmp_path, made, monkeypatch):
+    folder = tmp_path / "out"
+    job.open_folder(str(folder), made())
+    for shard in range(3):
+        (folder / f"predictions-00001-00000{shard}.jsonl").touch()
+    (folder / "bad-00001-000000.jsonl").touch()
+    corpus.write_jsonl(tmp_path / "b.jsonl", corpus.reviews(4))
+    remove, removed = tf.io.gfile.remove, []
+
+    def dying(path):
+        if len(removed) == 2:
+            raise KeyboardInterrupt
+        removed.append(path)
+        remove(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tf.io.gfile, "remove", dying)
+        with pytest.raises(KeyboardInterrupt):
+            job.drop_changed(str(folder), made())
+    assert all("predictions" in path for path in removed)
+    assert job.drop_changed(str(folder), made()) == [str(tmp_path / "b.jsonl")]
+    assert os.listdir(folder) == ["job.json"]
+
+
+def test_a_complete_job_of_which_files_are_missing_is_continued(tmp_path, made):
+    folder = tmp_path / "out"
+    job.open_folder(str(folder), made())
+    for shard in range(2):
+        (folder / f"predictions-00000-00000{shard}.jsonl").touch()
+    summary = {"examples": 6, "predictions": 6, "bad": 0, "shards": 2}
+    job.write_summary(str(folder), summary)
+    (folder / "predictions-00000-000000 (copy).jsonl").touch()
+    assert job.open_folder(str(folder), made()) == summary
+    (folder / "predictions-00000-000001.jsonl").unlink()
+    assert job.open_folder(str(folder), made()) is None
+    assert not (folder / "summary.json").exists()
 
 
 def test_what_is_no_job(tmp_path, made):

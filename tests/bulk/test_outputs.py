@@ -77,6 +77,14 @@ def test_examples_have_a_feature_a_field(tmp_path):
     }
 
 
+def test_equal_rows_have_equal_bytes(tmp_path):
+    """A tf.Example is a map of features, which protobuf writes in the order of its hash table."""
+    fields = {f"field {number}": number for number in range(40)}
+    for name, names in (("a", fields), ("b", reversed(fields))):
+        outputs.write_rows(str(tmp_path / name), "tfrecord", [row({each: fields[each] for each in names})])
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
 def test_an_empty_list_is_read_as_of_any_kind():
     empty = row({"tags": [], "shares": []}, labels=np.array([], object))
     rows = [row({"tags": ["x"], "shares": [0.5]}), empty]
