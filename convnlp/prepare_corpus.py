@@ -128,7 +128,8 @@ def table(summary):
     rows = [("kept", summary["kept"]), *removed]
     lines = [f"{summary['documents']:>12,} documents"]
     lines += [
-        f"{row['documents']:>12,} {name.replace('_', ' ')}, {row['characters']:,} characters"
+        f"{row['documents']:>12,} {name.replace('_', ' ')}, "
+        + (f"first {row['first']}" if "first" in row else f"{row['characters']:,} characters")
         for name, row in rows
     ]
     return "\n".join(lines)

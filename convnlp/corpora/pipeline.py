@@ -11,12 +11,12 @@ import dataclasses
 
 import apache_beam as beam
 
-from convnlp.bulk import engine, job, outputs
+from convnlp.bulk import engine, inputs, job, outputs
 from convnlp.corpora import duplicates, languages, quality, words
 from convnlp.data.schema import Schema
 
 UNREADABLE, OTHER_LANGUAGE, IN_TEST_SET = "unreadable", "other_language", "in_a_test_set"
-_READ, _KEPT = "documents", "kept"  # counts that belong to no rule
+_READ, _KEPT, _FILES = "documents", "kept", "files"  # counts that belong to no rule
 _SHARDS, _MEMBERS, _COUNTS = "shards", "members", "counts"
 
 
@@ -67,7 +67,7 @@ def run(work, beam_options):
             | "write" >> beam.FlatMap(_write, work)
         )
         _ = (
-            (counts, written, pipeline | "nothing" >> beam.Create([(_READ, (0, 0))]))
+            (counts, written, pipeline | "nothing" >> beam.Create([(_READ, (0, 0, ()))]))
             | beam.Flatten()
             | "count" >> beam.CombinePerKey(_add)
             | beam.combiners.ToDict().without_defaults()
@@ -89,20 +89,21 @@ class _Filter(beam.DoFn):
         for name, records in work.inputs.shards(part):
             kept = []
             for record in records:
-                yield _COUNTS, (_READ, (1, 0))
+                yield _COUNTS, (_READ, (1, 0, ()))
                 try:
                     fields = work.inputs.fields(record)
                     text = schema.values(fields)[0].decode("utf-8")
-                except ValueError:
-                    yield _COUNTS, (UNREADABLE, (1, record.size))
+                except ValueError as error:
+                    reason = f"{record.file}, line {record.line}: {error}"
+                    yield _COUNTS, (UNREADABLE, (1, 0, (*_numbers(name), record.line, reason)))
                     continue
                 hashes = words.hashes(words.words(text))
                 if rule := self._broken(text, hashes):
-                    yield _COUNTS, (rule, (1, len(text)))
+                    yield _COUNTS, (rule, (1, len(text), ()))
                     continue
                 kept.append((record.line, fields))
                 if work.min_similarity:
-                    groups, signature = duplicates.keys(hashes)
+                    groups, signature = duplicates.keys(text, hashes, work.min_similarity)
                     for group in groups:
                         yield _MEMBERS, (group, (name, record.line, signature))
             if kept:
@@ -121,9 +122,14 @@ class _Filter(beam.DoFn):
 def _repeats(group, min_similarity):
     """Yields (shard, (line, rule)) for the documents of a group that repeat an earlier one in it."""
     name, members = group
-    places = (((shard, line), signature) for shard, line, signature in members)
-    for (shard, line), rule in duplicates.repeated(name, places, min_similarity):
-        yield shard, (line, rule)
+    places = (((*_numbers(shard), line), signature) for shard, line, signature in members)
+    for (file, number, line), rule in duplicates.repeated(name, places, min_similarity):
+        yield inputs.shard_name(file, number), (line, rule)
+
+
+def _numbers(shard):
+    """Returns the numbers in a shard's name, which are in the input's order; "100000-..." < "99999-..."."""
+    return tuple(map(int, shard.split("-")))
 
 
 def _write(joined, work):
@@ -136,29 +142,41 @@ def _write(joined, work):
     rows = []
     for line, fields in documents:
         size = len(fields[work.field])
-        yield repeats.get(line, _KEPT), (1, size)
+        yield repeats.get(line, _KEPT), (1, size, ())
         if line not in repeats:
             rows.append(fields)
     if rows:
         outputs.write_rows(f"{work.folder}/documents-{name}.jsonl", "jsonl", rows)
+        yield _FILES, (1, 0, ())
 
 
 def _add(counts):
-    """Sums up (documents, characters)."""
-    return tuple(map(sum, zip(*counts, strict=True))) or (0, 0)
+    """Sums up (documents, characters, example), of which the example is the first that is not ()."""
+    documents, characters, first = 0, 0, ()
+    for more, size, example in counts:
+        documents, characters = documents + more, characters + size
+        first = min(filter(None, (first, example)), default=())
+    return documents, characters, first
 
 
 def report(counts):
     """Returns the report that is written at the end.
 
     Args:
-        counts: dict, rule -> (documents, characters), including `_READ` and `_KEPT`.
+        counts: dict, rule -> (documents, characters, example), including `_READ`, `_KEPT` and `_FILES`.
 
     Returns:
         dict of `documents`, int; `kept`, {"documents", "characters"}; `removed`, rule -> {"documents",
-        "characters"}.
+        "characters"}, or, of what is unreadable, {"documents", "first"}, the place and reason of the first;
+        `shards`, int, the number of files that were written.
     """
     counts = dict(counts)
-    (read, _), (kept, characters) = counts.pop(_READ, (0, 0)), counts.pop(_KEPT, (0, 0))
-    removed = {rule: {"documents": n, "characters": size} for rule, (n, size) in sorted(counts.items())}
-    return {"documents": read, "kept": {"documents": kept, "characters": characters}, "removed": removed}
+    (read, *_), (kept, characters, _), (files, *_) = (
+        counts.pop(name, (0, 0, ())) for name in (_READ, _KEPT, _FILES)
+    )
+    removed = {
+        rule: {"documents": number} | ({"first": first[-1]} if first else {"characters": size})
+        for rule, (number, size, first) in sorted(counts.items())
+    }
+    kept = {"documents": kept, "characters": characters}
+    return {"documents": read, "kept": kept, "removed": removed, "shards": files}

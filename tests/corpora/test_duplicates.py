@@ -11,8 +11,8 @@ from convnlp.data import Source
 from tests.corpora.prose import changed, prose
 
 
-def keys(text):
-    return duplicates.keys(words.hashes(words.words(text)))
+def keys(text, min_similarity=0.8):
+    return duplicates.keys(text, words.hashes(words.words(text)), min_similarity)
 
 
 def shingles(text):
@@ -29,7 +29,7 @@ def removed(texts, min_similarity=0.8):
     """The numbers of the texts that are removed, with their rules, grouped as by the pipeline."""
     groups, found = {}, {}
     for place, text in enumerate(texts):
-        names, signature = keys(text)
+        names, signature = keys(text, min_similarity)
         for name in names:
             groups.setdefault(name, []).append((place, signature))
     for name, members in groups.items():
@@ -92,6 +92,36 @@ def test_similarity_decides():
     assert duplicates.repeated(b"\x00", members, similar) == [(1, "near_duplicate")]
 
 
+def test_a_low_threshold_finds_what_it_names():
+    """With bands of five minima, most of these pairs would have no group in common."""
+    pairs = []
+    for seed in range(150):
+        text = prose(seed, 80)
+        pairs.append((text, changed(text, 6, seed)))
+    similar = [pair for pair in pairs if jaccard(*pair) >= 0.35]
+    assert len(similar) > 100
+    assert sum(jaccard(*pair) < 0.6 for pair in similar) > 100
+    together = sum(bool({*keys(one, 0.35)[0]} & {*keys(other, 0.35)[0]}) for one, other in similar)
+    assert together >= 0.95 * len(similar)
+
+
+def test_the_recall_of_every_threshold_is_high():
+    for percent in range(3, 101):
+        size = duplicates.band_size(percent / 100)
+        assert duplicates.recall(percent / 100, size) >= 0.95
+    assert duplicates.recall(0.8, duplicates.band_size(0.8)) == pytest.approx(0.9996, abs=5e-5)
+    rng = np.random.default_rng(0)  # the probability, drawn
+    equal = rng.random([4000, 33, 3]) < 0.5
+    assert equal.all(axis=2).any(axis=1).mean() == pytest.approx(duplicates.recall(0.5, 3), abs=0.01)
+
+
+def test_groups_of_bands_are_not_taken_for_those_of_equal_words():
+    """Also those of a hundred bands."""
+    names, _ = keys(prose(0), 0.05)
+    assert len({*names}) == 101
+    assert sum(bool(duplicates.repeated(name, [(0, bytes(200)), (1, b"\1" * 200)])) for name in names) == 1
+
+
 def test_eighty_minima_of_a_hundred_are_enough():
     ones = np.ones(100, np.uint16)
     for count, found in ((79, []), (80, [(1, "near_duplicate")])):
@@ -100,10 +130,11 @@ def test_eighty_minima_of_a_hundred_are_enough():
 
 
 def test_short_texts_are_duplicates_of_the_same_words_alone():
-    assert removed(["the old river", "The old river!", "the old rivers", "", "..."]) == {
-        1: "duplicate",
-        4: "duplicate",
-    }
+    assert removed(["the old river", "The old river!", "the old rivers"]) == {1: "duplicate"}
+
+
+def test_texts_without_words_are_duplicates_of_the_same_text_alone():
+    assert removed(["", "...", "❤❤❤", " ...\n", "\ud800", " "]) == {3: "duplicate", 5: "duplicate"}
 
 
 def test_a_large_group_is_compared_with_a_bounded_number(monkeypatch):

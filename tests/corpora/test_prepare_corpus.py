@@ -88,6 +88,10 @@ def test_what_breaks_a_rule_is_gone_and_all_else_is_there_once(folder, prepare, 
     assert {rule: counts["documents"] for rule, counts in summary["removed"].items()} == REMOVED
     assert summary["kept"] == {"documents": 12, "characters": sum(map(len, SOUND))}
     assert summary["removed"]["num_words"]["characters"] == len("too short")
+    place = f"{folder}/b.jsonl, line 9"
+    assert summary["removed"]["unreadable"]["first"] == f"{place}: no field 'text' (available: 'title')"
+    assert f" 1 unreadable, first {place}: no field" in prepare_corpus.table(summary)
+    assert summary["shards"] == 5
     # Rows have all their fields, in the order of the input; a file without any is not there.
     assert sorted(name for name in contents(folder) if name != "summary.json") == [
         "documents-00000-000000.jsonl",
@@ -99,10 +103,17 @@ def test_what_breaks_a_rule_is_gone_and_all_else_is_there_once(folder, prepare, 
     whole = contents(folder)
     assert prepare() == summary
     assert "nothing is left to do" in capsys.readouterr().out
-    (folder / "out" / "summary.json").unlink()
     (folder / "out" / "documents-00001-000000.jsonl").unlink()
     prepare()
     assert contents(folder) == whole
+
+
+@needs_beam
+def test_the_first_of_a_hundred_thousand_files_is_that_with_the_lowest_number():
+    from convnlp.corpora import pipeline
+
+    members = [("100000-000000", 1, b""), ("99999-000000", 1, b"")]
+    assert list(pipeline._repeats((b"=", members), 0.8)) == [("100000-000000", (1, "duplicate"))]
 
 
 @needs_dask
