@@ -33,8 +33,8 @@ def define_flags():
 def main(_):
     """Reads the flags, checks the source, writes the cache."""
     args = flags.FLAGS
+    outputs.check_folder("output", args.output, takes_urls=True)  # which the next line refuses, and says why
     token_writer.check_directory(args.output)
-    outputs.check_folder("output", args.output)
     tokenizer = _tokenizer(args.tokenizer, args.preset)
     source = Source(args.source, args.split, args.data_dir)
     if source.kind == "tokens":

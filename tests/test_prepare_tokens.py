@@ -81,6 +81,7 @@ def test_from_files_to_a_trained_model(folder, tmp_path):
         (["--preset=nothing"], "nothing"),
         (["--tokenizer=spm.model", "--output=gs://bucket/cache"], "`output` must be on a local disk"),
         (["--tokenizer=spm.model", "--source=tokens:other"], "holds token ids and no text"),
+        (["--tokenizer=spm.model", "--output=spm.model"], "`output` must be a directory, not a file"),
     ],
 )
 def test_a_mistake_is_one_line(folder, tmp_path, flags, message):

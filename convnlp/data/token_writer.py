@@ -5,6 +5,7 @@ shard depends only on the source, the tokenizer and `shard_tokens`, so a run tha
 ends with the same bytes in all files as an uninterrupted one.
 """
 
+import contextlib
 import hashlib
 import itertools
 import json
@@ -201,9 +202,11 @@ class _Part:
             arrays = np.concatenate(values), np.cumsum(np.concatenate(lengths), dtype=np.int64)
             for kind, array in zip(KINDS, arrays, strict=True):
                 path = array_path(self._directory, name, kind)
-                with open(f"{path}{PARTIAL}", "wb") as file:
-                    np.save(file, array)
-                os.replace(f"{path}{PARTIAL}", path)
+                with _writing(path) as file:
+                    # What np.save does, whose error says neither which file could not be written nor why.
+                    header = np.lib.format.header_data_from_array_1_0(array)
+                    np.lib.format.write_array_header_1_0(file, header)
+                    file.write(array)
                 facts |= {f"{kind}_bytes": os.path.getsize(path), f"{kind}_sha256": _sum_of_file(path)}
         _write_json(os.path.join(self._directory, f"{name}.json"), facts)
         self._shards.append(facts)
@@ -232,6 +235,17 @@ def _sum_of_file(path):
 
 
 def _write_json(path, value):
-    with open(f"{path}{PARTIAL}", "w", encoding="utf-8") as file:
-        json.dump(value, file, indent=1, sort_keys=True)
-    os.replace(f"{path}{PARTIAL}", path)
+    with _writing(path) as file:
+        file.write(json.dumps(value, indent=1, sort_keys=True).encode())
+
+
+@contextlib.contextmanager
+def _writing(path):
+    """Opens a binary file that appears under its name when the block ends; an error names the file."""
+    try:
+        with open(f"{path}{PARTIAL}", "wb") as file:
+            yield file
+        os.replace(f"{path}{PARTIAL}", path)
+    except OSError as error:
+        error.filename = error.filename or path  # a full disk has none
+        raise

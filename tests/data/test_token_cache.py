@@ -5,6 +5,7 @@ import collections
 import itertools
 import os
 import pathlib
+import resource
 import shutil
 
 import numpy as np
@@ -227,6 +228,17 @@ def test_a_bad_record_is_named_and_what_is_whole_is_kept(tmp_path, tokenizer):
     assert (tmp_path / "cache" / "00000-0000.json").exists()
     with pytest.raises(SourceError, match="is not complete: run convnlp prepare-tokens again"):
         TokenCache(Source(f"tokens:{tmp_path}/cache"))
+
+
+def test_a_full_disk_is_named_by_its_file(tmp_path, tokenizer):
+    path = corpus.write_jsonl(tmp_path / "a.jsonl", [{"text": text} for text in corpus.documents(400)])
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, limits[1]))
+    try:
+        with pytest.raises(OSError, match=r"File too large: '.*00000-0000\.tokens\.npy'"):
+            write(f"jsonl:{path}", tokenizer, tmp_path / "cache")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
 # What is read.
