@@ -8,15 +8,17 @@ does not name are empty. Any other name gets these fields under their own names,
 is one.
 """
 
+import contextlib
 import os
 import re
-import tempfile
+import shutil
 
 import tensorflow_datasets as tfds
 from absl import flags
 
 from convnlp import outputs, programs, source_flags
 from convnlp.data import Label, Source, sources
+from convnlp.training import run_lock
 
 C4_FIELDS = ("text", "url", "content-type", "content-length", "timestamp")
 _NAME = re.compile(r"([a-z][a-z0-9_]*)(?:/(\w[\w.-]*))?:(\d+\.\d+\.\d+)", re.ASCII)
@@ -87,8 +89,9 @@ def prepare(source, name, data_dir, splits, fields=("text",), label_field="", so
             yield number, dict.fromkeys(features, b"") | example
 
     tfds.disable_progress_bar()
-    os.makedirs(data_dir, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=data_dir, prefix=".partial-") as partial:
+    # A name of its own for each data set, so that the next start finds what a killed one has left.
+    partial = os.path.join(data_dir, f".partial-{folder.replace(os.sep, '-')}")
+    with outputs.tidy_end(), run_lock.held(partial, "data_dir"), _emptied(partial):
         tfds.dataset_builders.store_as_tfds_dataset(
             name=dataset,
             config=config,
@@ -102,6 +105,17 @@ def prepare(source, name, data_dir, splits, fields=("text",), label_field="", so
         os.makedirs(os.path.dirname(final), exist_ok=True)
         os.rename(os.path.join(partial, folder), final)  # fails if another run has written it meanwhile
     return final
+
+
+@contextlib.contextmanager
+def _emptied(folder):
+    """Empties a folder that this process has locked, and removes it in the end, whatever happens."""
+    for name in set(os.listdir(folder)) - {"run.lock"}:
+        shutil.rmtree(os.path.join(folder, name))
+    try:
+        yield
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)  # without the lock file, another process may begin
 
 
 def define_flags():

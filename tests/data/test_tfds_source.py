@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import signal
 
 import pytest
 import tensorflow as tf
@@ -10,6 +11,7 @@ import tensorflow_datasets as tfds
 from convnlp import prepare_tfds
 from convnlp.data import Label, Number, Shard, Source, SourceError, pretraining, sources
 from convnlp.data.schema import Group
+from convnlp.training import run_lock
 from tests import corpus
 
 TEXTS = corpus.documents(60)
@@ -181,6 +183,32 @@ def test_a_data_set_that_another_run_has_written_meanwhile_stays(tmp_path, monke
         prepare_tfds.prepare(source, "new:1.0.0", str(tmp_path / "out"), {"train": "train"})
     assert os.listdir(final) == ["dataset_info.json"]
     assert os.listdir(tmp_path / "out") == ["new"]
+
+
+def test_nothing_is_left_of_a_run_that_was_stopped_or_killed(tmp_path, monkeypatch):
+    source, out = "jsonl:" + corpus.write_jsonl(tmp_path / "a.jsonl", ROWS), tmp_path / "out"
+
+    def prepare():
+        prepare_tfds.prepare(source, "new/a:1.0.0", str(out), {"train": "train"})
+
+    with monkeypatch.context() as patch:
+        stop = lambda **_: os.kill(os.getpid(), signal.SIGTERM)  # noqa: E731
+        patch.setattr(tfds.dataset_builders, "store_as_tfds_dataset", stop)
+        with pytest.raises(SystemExit, match="143"):
+            prepare()
+    assert os.listdir(out) == []
+    killed = out / ".partial-new-a-1.0.0"
+    (killed / "new" / "a").mkdir(parents=True)
+    (killed / "new" / "a" / "half").touch()
+    (killed / "run.lock").touch()
+    lock = run_lock.FileLock(str(killed / "run.lock"))  # of a process that is still at work
+    with pytest.raises(run_lock.LockedError, match="`data_dir` must be a directory that no other process"):
+        prepare()
+    assert (killed / "new" / "a" / "half").exists()
+    lock.release()
+    prepare()
+    assert os.listdir(out) == ["new"]
+    assert len(texts("tfds:new/a", data_dir=str(out))) == len(ROWS)
 
 
 @pytest.mark.parametrize(
