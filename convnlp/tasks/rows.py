@@ -1,5 +1,7 @@
 """Turns texts and token ids into what an exported model reads."""
 
+import functools
+
 import numpy as np
 import tensorflow as tf
 
@@ -13,9 +15,30 @@ TOKEN_IDS = tf.TensorSpec([None, None], tf.int32)
 
 
 def signature(function, **inputs):
-    """Returns a tf.function of named inputs, each given by its `tf.TensorSpec`."""
+    """Returns a tf.function of named inputs, each given by its `tf.TensorSpec`.
+
+    Servers feed tensors of any shape. So texts may also be [B,1], or a single one without a batch, and more
+    than one per example is an error of the graph.
+    """
     specs = [tf.TensorSpec(spec.shape, spec.dtype, name) for name, spec in inputs.items()]
-    return tf.function(function, input_signature=specs, autograph=False)
+
+    @functools.wraps(function)
+    def checked(*values, **named):
+        values, named = tf.nest.map_structure(_one_text_each, (values, named))
+        return function(*values, **named)
+
+    return tf.function(checked, input_signature=specs, autograph=False)
+
+
+def _one_text_each(values):
+    """Returns texts as [B], and other values unchanged.
+
+    By way of [B,1], because TensorFlow removes a reshape to what it takes for the shape of the input.
+    """
+    if values.dtype != tf.string:
+        return values
+    shape = tf.concat([tf.shape(values), [1, 1]], axis=0)[:2]
+    return tf.squeeze(tf.reshape(values, shape), 1, name="one_text_per_example")  # named in the error
 
 
 def outputs_of(model, found, batch_size=64):

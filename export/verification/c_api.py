@@ -93,6 +93,8 @@ def main(jobs_path, results_path):
             rows += [(directory, name, "c_api", inputs, str(error)) for name, inputs in requests]
             continue
         for name, inputs in requests:
+            # What is said last is the reason if the process dies.
+            print("asked", name, *(value.shape for value in inputs.values()), file=sys.stderr, flush=True)
             try:
                 outputs = session.run(*tensor_names[name], inputs)
             except Exception as error:

@@ -34,7 +34,8 @@ def verify(asked, model=None, bound=None):
 
     Floats are compared by their largest difference, relative to the largest value if that is above 1;
     everything else must be equal. `parity.reference` defines what is compared with the preset. Examples of
-    different lengths are also run one by one, and their answers must fit together (`joining`).
+    different lengths are also run one by one, and their answers must fit together (`joining`). A text that is
+    not in a list is run too: it may be refused, but must not end the process.
 
     Args:
         asked: dict, directory of a SavedModel -> list of (signature, {input: array}), for every signature.
@@ -94,12 +95,34 @@ def _answers(asked, graphs):
     with_parts, cut = {}, set()
     for directory, graph in graphs.items():
         parts = joining.parts(asked[directory], graph)
-        with_parts[directory] = [*asked[directory], *((name, inputs) for name, inputs, _ in parts)]
+        with_parts[directory] = [
+            *asked[directory],
+            *((name, inputs) for name, inputs, _ in parts),
+            *_without_a_list(asked[directory]),
+        ]
         cut |= {(directory, name, _key(inputs)) for name, inputs, is_cut in parts if is_cut}
     rows, core_ops = loaders.ask(graphs, with_parts)
+    rows = [row for row in rows if not _is_without_a_list(row[3])]
     # A model may reject half of an example.
     rows = [row for row in rows if not isinstance(row[-1], str) or (*row[:2], _key(row[3])) not in cut]
     return rows, core_ops
+
+
+def _without_a_list(asked):
+    """Returns a request of texts of the shape [] for each signature that takes texts [B] only.
+
+    TensorFlow Serving does not compare the shape of a request with that of the signature.
+    """
+    first = dict(reversed(asked))
+    return [
+        (name, {key: value[0, ...] for key, value in inputs.items()})
+        for name, inputs in first.items()
+        if all(value.dtype == object and value.ndim == 1 and value.size for value in inputs.values())
+    ]
+
+
+def _is_without_a_list(inputs):
+    return all(value.dtype == object and value.ndim == 0 for value in inputs.values())
 
 
 def _failures(rows):

@@ -12,6 +12,8 @@ from convnlp.export.verification import loaders
 from convnlp.export.verification.graph import Graph
 from convnlp.models import QuestionAnswerer, QuestionAnswererPreprocessor, Seq2SeqBackbone, Tokenizer
 from convnlp.models.best_spans import LOWEST
+from convnlp.serving.core.errors import ServingError
+from convnlp.serving.core.servable import Servable
 from tests import corpus
 
 LENGTH, LONGEST = 96, 5
@@ -70,6 +72,34 @@ def test_a_score_that_is_no_number_is_an_error(model, name):
     assert reference.error(name, inputs, outputs) < 1e-4
     outputs["score"][-1] = np.nan
     assert np.isnan(reference.error(name, inputs, outputs))
+
+
+def test_texts_of_any_rank_in_a_session(model, tmp_path):
+    """Which does not compare the shapes of what it is fed; a question without a list ended the process."""
+    exported = signatures.servable(model)
+    tf.saved_model.save(exported.module, str(tmp_path), signatures=exported.signatures)
+    served = Servable("m", 1, str(tmp_path))
+    for name in ("serving_default", "pair", "embed"):
+        signature = served.signatures[name]
+        texts = QUESTIONS[::3] if name == "embed" else CONTEXTS[:2]
+
+        def ask(*shape, signature=signature, texts=texts):
+            array = np.array([text.encode() for text in texts], object)
+            array = array[0, ...] if not shape else array.reshape(shape)
+            feeds = {info.name: array for info in signature.inputs.values()}
+            return served.run(feeds, tuple(info.name for info in signature.outputs.values()))
+
+        expected = ask(2)
+        for found, first in ((ask(2, 1), expected), (ask(), [value[:1] for value in expected])):
+            for value, other in zip(found, first, strict=True):
+                assert value.shape == other.shape
+                if value.dtype.kind == "f":
+                    np.testing.assert_allclose(value, other, rtol=1e-5)
+                else:
+                    assert value.tolist() == other.tolist()
+        with pytest.raises(ServingError, match=r"INVALID_ARGUMENT.*\n?.*one_text_per_example"):
+            ask(1, 2)
+    served.close()
 
 
 def test_rows_of_ids_are_computed_in_groups_of_about_one_length(model):

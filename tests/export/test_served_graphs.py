@@ -8,6 +8,7 @@ from tensorflow.core.protobuf import config_pb2
 from tensorflow_serving.apis import prediction_log_pb2
 
 from convnlp.serving.core import messages, warmup
+from convnlp.serving.core.errors import ServingError
 from convnlp.serving.core.lean_session import LeanSession
 from convnlp.serving.core.limits import Limits
 from convnlp.serving.core.servable import Servable
@@ -62,3 +63,27 @@ def test_the_same_operations_run_as_by_default_and_say_the_same(request, kind):
     assert len(seen) == len(served.signatures) - ("__saved_model_init_op" in served.signatures)
     for each in (plain, lean, served):
         each.close()
+
+
+@pytest.mark.parametrize(
+    "kind", ["classifier", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("lm", "prefix_lm"))]
+)
+def test_an_example_is_one_text(request, kind):
+    """Alone in a list, as Keras' users send it, or not; two would be answered as two examples."""
+    version, *_ = request.getfixturevalue(f"exported_{kind}")
+    served = Servable("m", 1, str(version))
+    for computation in warm_up_requests(served):
+        (first, *_) = arrays = list(computation.feeds.values())
+        if first.dtype != object or len(first) != 2:
+            continue
+
+        def ask(*shape, computation=computation, arrays=arrays):
+            feeds = zip(computation.feeds, (array.reshape(shape) for array in arrays), strict=True)
+            return served.run(dict(feeds), computation.fetches)
+
+        for value, expected in zip(ask(2, 1), ask(2), strict=True):
+            assert value.tolist() == expected.tolist()
+        with pytest.raises(ServingError, match="one_text_per_example") as error:
+            ask(1, 2)
+        assert error.value.code == "INVALID_ARGUMENT"
+    served.close()

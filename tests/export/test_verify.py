@@ -310,6 +310,22 @@ def test_parts_differ_in_length(splittable):
 
 
 @pytest.mark.multiprocess
+def test_a_text_without_a_list_that_ends_the_process(tmp_path):
+    """As in exports of question answerers before their texts were checked."""
+    import tensorflow_text
+
+    def begins(text):
+        _, begins, _ = tensorflow_text.WhitespaceTokenizer().tokenize_with_offsets(text)
+        return {"begin": begins[:, :1].to_tensor(shape=[None, 1])}
+
+    begins = tf.function(begins, input_signature=[tf.TensorSpec([None], tf.string, "text")])
+    tf.saved_model.save(tf.Module(), str(tmp_path), signatures={"begins": begins})
+    asked = [("begins", {"text": np.array([b"a text", b" b"], object)})]
+    with pytest.raises(ValueError, match=r"ends with exit code -\d+ in a fresh process: asked begins \(\)"):
+        checks.verify({str(tmp_path): asked})
+
+
+@pytest.mark.multiprocess
 def test_program_sees_other_weights(exported_small, small, small_dir, tmp_path):
     """The preset of another training, of the same architecture."""
     bias = small.head.bias
