@@ -54,6 +54,7 @@ class PreparedRun:
 
         Raises:
             tf.errors.OpError: the error of the op that failed, or DeadlineExceededError after the time-out.
+            UnicodeDecodeError: the same, if its message, which is then `object`, is not UTF-8.
             ServingError: CANCELLED, if nobody waits for the run any more.
         """
         if self._was_short and not self._was_too_long:
@@ -79,7 +80,7 @@ class PreparedRun:
             outputs = self._switches.run(stoppable, values, cancellation)
         except tf.errors.DeadlineExceededError:
             raise
-        except tf.errors.OpError:
+        except (tf.errors.OpError, UnicodeDecodeError):  # see `Servable.run`
             if cancellation:
                 cancellation.check()
             # An op of the model has failed. The run is repeated without our ops, for the real server's

@@ -7,7 +7,7 @@ import tensorflow as tf
 from tensorflow.core.protobuf import error_codes_pb2
 from tensorflow.python.framework import ops
 
-from convnlp.serving.core.errors import ServingError, timed_out
+from convnlp.serving.core.errors import ServingError, invalid_argument, timed_out
 from convnlp.serving.core.lean_session import LeanSession
 from convnlp.serving.core.prepared_run import PreparedRun
 from convnlp.serving.core.spare_memory import give_back
@@ -75,6 +75,9 @@ class Servable:
             raise timed_out() from error
         except tf.errors.OpError as error:
             raise ServingError(error_codes_pb2.Code.Name(error.error_code), error.message) from error
+        except UnicodeDecodeError as error:
+            # TensorFlow raises it instead if the message quotes bytes of the request that are not UTF-8.
+            raise invalid_argument(error.object.decode("utf-8", "replace")) from error
         # A scalar string arrives as bytes, from whose end NumPy would strip NULs.
         return [np.asarray(value, object if isinstance(value, bytes) else None) for value in outputs]
 

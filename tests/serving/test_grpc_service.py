@@ -179,6 +179,13 @@ def test_errors(served):
         ),
         ("INVALID_ARGUMENT", "duplicate output tensor alias: y", "affine", x, {"outputs": ["y", "y"]}),
         ("INVALID_ARGUMENT", "float", "affine", {"x": [b"text"]}, {}),
+        (
+            "INVALID_ARGUMENT",
+            "value: '\N{REPLACEMENT CHARACTER}'",
+            "g",
+            {"inputs": [b"\xff"]},
+            {"signature": "classify"},
+        ),
         ("RESOURCE_EXHAUSTED", "longer than 1000", "g", {"x": [b"x" * 1001]}, {"signature": "string"}),
         ("RESOURCE_EXHAUSTED", "larger than max", "g", {"x": [b"x" * 20_000]}, {"signature": "string"}),
         ("DEADLINE_EXCEEDED", "", "affine", x, {"signature": "slow"}),

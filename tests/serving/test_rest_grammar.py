@@ -6,6 +6,10 @@ import zlib
 
 import pytest
 
+from convnlp.serving.core import prepared_run
+from convnlp.serving.core.batching import Batcher
+from convnlp.serving.core.batching_options import BatchingOptions
+from convnlp.serving.core.metrics import Metrics
 from convnlp.serving.rest import interface
 from tests.serving.in_process import InProcess
 
@@ -173,6 +177,19 @@ def test_an_op_that_fails_says_so_in_its_own_words(models):
     status, answer = models.post(f"{G}:predict", sign("gather", '"instances": [7]').encode())
     assert status == 400
     assert json.loads(answer)["error"].startswith("indices[0] = 7 is not in [0, 2)\n\t [[{{")
+
+
+@pytest.mark.parametrize("how", ["plain", "stoppable", "batching"])
+def test_an_error_that_quotes_bytes_that_are_not_utf8(model_folder, model_configs, monkeypatch, how):
+    """TensorFlow's binding for Python fails to decode it."""
+    if how == "stoppable":
+        monkeypatch.setattr(prepared_run.PreparedRun, "_was_short", False)
+    runner = Batcher(BatchingOptions(num_batch_threads=1), Metrics()) if how == "batching" else None
+    models = InProcess(model_folder, model_configs, runner=runner)
+    status, answer = models.post(f"{G}:predict", sign("classify", '"inputs": [{"b64": "/w=="}]').encode())
+    assert status == 400
+    error = json.loads(answer)["error"]
+    assert error.startswith("Could not parse example input, value: '\N{REPLACEMENT CHARACTER}'\n\t [[{{")
 
 
 @pytest.mark.parametrize("name", ["float16", "uint16", "bfloat16", "complex64"])
