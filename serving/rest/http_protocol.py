@@ -161,7 +161,7 @@ class Protocol(HttpToolsProtocol):
             access_log=False,
             default_headers=self.server_state.default_headers,
             message_event=asyncio.Event(),
-            expect_100_continue=self.expect_100_continue,
+            expect_100_continue=self.expect_100_continue and scope["http_version"] == "1.1",
             # The answer to a HEAD may have a body, after which a client would not find the next answer.
             keep_alive=scope["http_version"] != "1.0"
             and method != "HEAD"

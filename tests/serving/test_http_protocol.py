@@ -138,6 +138,19 @@ def test_a_body_that_waits_is_asked_for(port):
         assert connection.recv(1000).startswith(b"HTTP/1.1 200 OK\r\n")
 
 
+def test_http_1_0_knows_no_expectation(port):
+    """RFC 9110, 10.1.1: it has no answers before the final one."""
+    request = b"POST / HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
+        connection.sendall(request)
+        connection.settimeout(0.2)
+        with pytest.raises(TimeoutError):
+            connection.recv(100)
+        connection.settimeout(60)
+        connection.sendall(b"hi")
+        assert connection.recv(1000).startswith(b"HTTP/1.1 200 OK\r\n")
+
+
 def test_requests_follow_each_other_on_one_connection(port):
     one = b"POST /%d HTTP/1.1\r\nContent-Length: 1\r\n\r\n%d"
     answers = exchange(port, one % (1, 1), one % (2, 2) + one % (3, 3), b"GET /4 HTTP/1.1\r\n" + CLOSE)
