@@ -50,18 +50,33 @@ class GrpcClient:
         """
         instances = listed("instances", instances)
         spec = _spec(model, signature_name, version, label)
+        key = _key(spec)
+        known = self._dtypes.get(key)
+        try:
+            return self._predict(spec, instances)
+        except RequestError as error:
+            if known is None or version is not None or error.status != "INVALID_ARGUMENT":
+                raise
+            self._dtypes.pop(key, None)  # there may be a new version, with other inputs
+            if self._input_types(spec) == known:
+                raise
+        return self._predict(spec, instances)
+
+    def _predict(self, spec, instances):
         dtypes = self._input_types(spec)
+        _check_rows(instances, dtypes)
         request = MESSAGES["PredictRequest"](model_spec=spec)
         for name, dtype in dtypes.items():
             try:
                 column = [_of_input(row, name) if isinstance(row, dict) else row for row in instances]
                 fill(request.inputs[name], dtype, column)
             except (TypeError, ValueError, OverflowError, RecursionError) as error:
-                raise RequestError(
-                    f"input {name} does not fit: {error}", "INVALID_ARGUMENT", is_refused=True
-                ) from error
+                raise _misfit(f"input {name} does not fit: {error}") from error
         response = self._call("PredictionService/Predict", request, "PredictResponse")
-        columns = {name: values(tensor) for name, tensor in response.outputs.items()}
+        columns = {
+            name: values(tensor, as_bytes=name.endswith("_bytes"))  # as REST marks them
+            for name, tensor in sorted(response.outputs.items())
+        }
         for name, column in columns.items():
             if not isinstance(column, list) or len(column) != len(instances):
                 entries = len(column) if isinstance(column, list) else "no list"
@@ -76,7 +91,7 @@ class GrpcClient:
         return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
     def status(self, model, version=None) -> list[dict]:
-        """Returns the states of the model's versions: dicts with `version` and `state`."""
+        """Returns the states of the model's versions: dicts with `version` and `state`, without `status`."""
         request = MESSAGES["StatusRequest"](model_spec=_spec(model, None, version))
         response = self._call("ModelService/GetModelStatus", request, "StatusResponse")
         return [
@@ -89,8 +104,8 @@ class GrpcClient:
         self._channel.close()
 
     def _input_types(self, spec):
-        """Returns the types of the signature's inputs; asks the server once."""
-        key = spec.SerializeToString(deterministic=True)
+        """Returns the types of the signature's inputs; asks the server unless they are known."""
+        key = _key(spec)
         if key not in self._dtypes:
             request = MESSAGES["MetadataRequest"](model_spec=spec, metadata_field=["signature_def"])
             response = self._call("PredictionService/GetModelMetadata", request, "MetadataResponse")
@@ -140,6 +155,28 @@ def _pushback(metadata):
         if key == "grpc-retry-pushback-ms" and str(value).isdecimal():
             return int(value) / 1000
     return None
+
+
+def _check_rows(instances, names):
+    """Raises RequestError for what the row format of REST refuses."""
+    are_dicts = bool(instances) and isinstance(instances[0], dict)
+    if instances and len(names) > 1 and not are_dicts:
+        raise _misfit(f"the inputs are {', '.join(names)}, so each example must be a dict with all of them")
+    for index, row in enumerate(instances):
+        if isinstance(row, dict) != are_dicts:
+            expected, got = ("a dict", "a value") if are_dicts else ("a value", "a dict")
+            raise _misfit(f"expecting {expected} as before, but got {got} at item {index}")
+        for name in row if are_dicts else ():
+            if name not in names:
+                raise _misfit(f"item {index}: there is no input {name!r}, only {', '.join(names)}")
+
+
+def _misfit(message):
+    return RequestError(message, "INVALID_ARGUMENT", is_refused=True)
+
+
+def _key(spec):
+    return spec.SerializeToString(deterministic=True)
 
 
 def _of_input(row, name):

@@ -19,7 +19,8 @@ _FIELDS = {
     22: "uint32_val",
     23: "uint64_val",
 }
-_STRING = 7
+_STRING, _BOOL = 7, 10
+_FLOATS = (1, 2)
 
 
 def fill(tensor, dtype, values):
@@ -48,14 +49,28 @@ def fill(tensor, dtype, values):
         flat = [value for item in flat for value in item]
     if dtype == _STRING:
         flat = [value.encode() if isinstance(value, str) else value for value in flat]
+    else:
+        _check_numbers(flat, dtype)
     tensor.dtype = dtype
     for size in shape:
         tensor.tensor_shape.dim.add(size=size)
     getattr(tensor, _FIELDS[dtype]).extend(flat)
 
 
-def values(tensor):
-    """Reads a tensor as nested lists; strings that are UTF-8 are str.
+def _check_numbers(values, dtype):
+    """Raises TypeError for what REST refuses, and protobuf converts: 1 for True, True for 1, 1.0 for 1."""
+    kinds = bool if dtype == _BOOL else (int, float) if dtype in _FLOATS else int
+    for value in values:
+        if not isinstance(value, kinds) or isinstance(value, bool) != (dtype == _BOOL):
+            raise TypeError(f"{value!r:.100} is not of its type")
+
+
+def values(tensor, as_bytes=False):
+    """Reads a tensor as nested lists.
+
+    Args:
+        tensor: TensorProto.
+        as_bytes: bool. Whether strings stay bytes; otherwise, those that are UTF-8 are str.
 
     Raises:
         RequestError: if this client does not know its type or encoding, or its values do not fit its shape.
@@ -66,7 +81,7 @@ def values(tensor):
     sizes = [dim.size for dim in tensor.tensor_shape.dim]
     if min(sizes, default=0) < 0 or math.prod(sizes) != len(flat):
         raise RequestError(f"an output of the shape {sizes} has {len(flat)} values")
-    if tensor.dtype == _STRING:
+    if tensor.dtype == _STRING and not as_bytes:
         flat = [_text(value) for value in flat]
     for axis in range(len(sizes) - 1, 0, -1):
         size, count = sizes[axis], math.prod(sizes[:axis])

@@ -51,7 +51,8 @@ class Client:
         Raises:
             RequestError: if an instance cannot be sent, if there is no answer, or if the answer is an error
                 or has the wrong number of predictions.
-            ValueError: if `instances` is a single one, or both a version and a label are given.
+            ValueError: if `instances` is a single one, `version` is out of range, or both a version and a
+                label are given.
         """
         return self._each("predict", model, "instances", instances, signature_name, version, label)
 

@@ -291,13 +291,14 @@ class Handler(grpc.GenericRpcHandler):
 
     def __init__(self):
         self.predict, self.metadata = [], signature()
-        self.requests = 0
+        self.requests = self.questions = 0
 
     def service(self, details):
         method = self._metadata if details.method.endswith("GetModelMetadata") else self._predict
         return grpc.unary_unary_rpc_method_handler(method)
 
     def _metadata(self, _request, _context):
+        self.questions += 1
         return self.metadata
 
     def _predict(self, _request, context):
@@ -306,9 +307,9 @@ class Handler(grpc.GenericRpcHandler):
         return answer if isinstance(answer, bytes) else context.abort(*answer)
 
 
-def signature():
+def signature(name="text"):
     signatures = MESSAGES["SignatureDefMap"]()
-    signatures.signature_def["serving_default"].inputs["text"].dtype = 7
+    signatures.signature_def["serving_default"].inputs[name].dtype = 7
     response = MESSAGES["MetadataResponse"]()
     response.metadata["signature_def"].value = signatures.SerializeToString()
     return response.SerializeToString()
@@ -371,6 +372,27 @@ def test_metadata_that_is_none(handler, capsys):
     assert "is not TF Serving's" in error_of(capsys, f"--url={handler.url}")
     handler.metadata = b""
     assert "has no signature serving_default" in error_of(capsys, f"--url={handler.url}")
+
+
+def test_a_new_version_may_have_other_inputs(handler):
+    refused = (grpc.StatusCode.INVALID_ARGUMENT, "input size does not match signature")
+    with contextlib.closing(connect(handler.url)) as client:
+        handler.predict = [outputs([1], [3])]
+        for _ in range(2):
+            assert client.predict("m", ["one"]) == client.predict("m", ["one"], version=1) == [3]
+        assert handler.questions == 2  # one without a version
+
+        handler.metadata, handler.predict = signature("words"), [refused, outputs([1], [4])]
+        assert client.predict("m", ["one"]) == [4]
+        handler.metadata = signature("letters")
+        assert client.predict("m", [{"letters": "one"}]) == [4]  # refused here before
+        assert handler.questions == 4
+
+        handler.predict, handler.requests = [refused], 0
+        for version in (None, 1):
+            with pytest.raises(RequestError, match="input size does not match signature"):
+                client.predict("m", ["one"], version=version)
+        assert (handler.requests, handler.questions) == (2, 5)  # a version keeps its inputs
 
 
 def test_nobody_listens(pauses, capsys):
