@@ -16,12 +16,13 @@ from absl import flags
 from convnlp import outputs
 from convnlp.models import Seq2SeqBackbone, TextClassifier, TextClassifierPreprocessor, Tokenizer, presets
 from convnlp.models.pooled_encoder import FIXED_POOLING
+from convnlp.models.preset_checks import PREPROCESSOR
 from convnlp.prediction import program, rows
 from convnlp.programs import run
 from convnlp.tasks.rows import TEXT, EncoderRows, signature
 
 _FORMATS = ("jsonl", "npy")
-_LENGTH = 512  # tokens, for a preset that does not say how many it was trained on
+_LENGTH = 512  # tokens, for a preset that does not say how many it reads
 
 _POOLING = flags.DEFINE_enum(
     "pooling",
@@ -31,7 +32,10 @@ _POOLING = flags.DEFINE_enum(
     "of all layers, which are best for a linear classifier; or both texts of a pair and their difference.",
 )
 _SEQUENCE_LENGTH = flags.DEFINE_integer(
-    "sequence_length", None, "Tokens to read of each text. Default: the preset's.", lower_bound=3
+    "sequence_length",
+    None,
+    "Tokens to read of each text. Default: the preset's; 512 if it has none.",
+    lower_bound=3,
 )
 
 
@@ -40,6 +44,8 @@ def encoder(directory):
     backbone, tokenizer = Seq2SeqBackbone.from_preset(directory), Tokenizer.from_preset(directory)
     length = (
         _SEQUENCE_LENGTH.value
+        or presets.entry(directory, PREPROCESSOR, "config", "encoder_sequence_length")
+        or presets.entry(directory, PREPROCESSOR, "config", "sequence_length")
         or presets.entry(directory, "experiment.json", "data", "input_length")
         or min(_LENGTH, backbone.reading_stack.longest_text() or _LENGTH)
     )

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from convnlp.export.saved_models.signatures import servable
 from convnlp.models import (
     MultiLabelClassifier,
     PrefixLM,
@@ -31,6 +32,7 @@ from tests import corpus
 from tests.run_program import Program, run_program
 
 pytestmark = pytest.mark.multiprocess
+LONG = "the river finds an old captain " * 9  # more than the 24 tokens that the models read
 TEXTS = ["the river", "", "an old captain repairs the engine 😀"]
 LABELS = ["bad", "good", "other"]
 
@@ -241,6 +243,14 @@ def test_vectors_of_any_preset(presets, tmp_path, pooling):
     np.testing.assert_allclose(vectors, expected, atol=1e-5)
     rows = run("embed", f"--preset={folder}/classifier", f"--pooling={pooling}", f"--text={TEXTS[2]}")
     np.testing.assert_allclose(rows[0]["embedding"], expected[2], atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["classifier", "lm", "prefix_lm"])
+def test_vectors_are_those_of_the_exported_signature_for_longer_texts_too(presets, name):
+    folder, models = presets
+    (row,) = run("embed", f"--preset={folder}/{name}", f"--text={LONG}")
+    exported = servable(models[name]).signatures["embed"]
+    np.testing.assert_allclose(row["embedding"], exported(tf.constant([LONG]))["embedding"][0], atol=1e-5)
 
 
 def test_a_model_of_pairs_has_vectors_of_single_texts(presets):
