@@ -103,6 +103,14 @@ def test_two_input_texts_equal_the_model_s_preprocessor(pairs, tokenizer):
         np.testing.assert_array_equal(column(dataset, key)[:50], x[key], err_msg=key)
 
 
+def test_names_of_classes_that_the_tokenizer_cannot_tell_apart(reviews, tokenizer):
+    message = (
+        "`task.label_names` must be names that the tokenizer tells apart. Received: '😀' and '😂', which"
+    )
+    with pytest.raises(ValueError, match=message):
+        text_to_text(reviews, tokenizer, target_field="label", label_names=("😀", "😂"), input_field="text")
+
+
 def test_of_several_answers_the_first_is_the_target(tokenizer, tmp_path):
     answers = [["the river", "a garden"], "music", ["river"]]
     rows = [{"inputs": "a", "targets": answer} for answer in answers]
@@ -144,7 +152,8 @@ def test_label_strings_as_targets(reviews, tokenizer):
     texts = tokenizer.detokenize(column(dataset, "target_token_ids"))
     assert texts[:50] == [("film", "story")[row["label"]] for row in ROWS]
     with pytest.raises(
-        ValueError, match=r"`target_length` must hold the name of every class, .* Received: 2"
+        ValueError,
+        match=r"`data.target_length` must hold the name of every class, .* Received: data.target_length=2",
     ):
         text_to_text(
             reviews,

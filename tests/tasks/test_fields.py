@@ -152,6 +152,16 @@ def test_of_text_to_text_where_the_target_is_a_class(tmp_path):
     assert found(tmp_path, Seq2SeqLM, recorded, rows, label_names=names) == expected
 
 
+@pytest.mark.parametrize(("texts", "label"), [(("inputs",), "targets"), (("text",), "label")])
+def test_of_text_to_text_where_the_field_of_the_class_is_given(tmp_path, texts, label):
+    names = {"label_names": ["bad", "good"], "label_threshold": 0.5}
+    recorded = {"input_field": "inputs", "target_field": "targets", **names}
+    rows = [{texts[0]: "a", label: 0.7}]
+    expected = found(tmp_path, Seq2SeqLM, recorded, rows)
+    assert expected == Fields(texts, label, **names)
+    assert found(tmp_path, Seq2SeqLM, recorded, rows, label=label) == expected
+
+
 def test_of_text_to_text_where_the_names_of_the_classes_are_given(tmp_path):
     recorded = {"input_field": "inputs", "target_field": "targets"}
     rows = [{"inputs": "a", "targets": "good"}]

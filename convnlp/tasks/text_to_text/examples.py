@@ -38,7 +38,8 @@ def read_text_to_text(
 
     Raises:
         SourceError: if the source or any of its examples is wrong.
-        ValueError: if the lengths leave no room for the texts, or for the names of the classes.
+        ValueError: if the lengths leave no room for the texts, or for the names of the classes, or if two of
+            these have the same tokens.
 
     Example:
     >>> _ = open("rows.jsonl", "w").write(json.dumps({"inputs": "The old river.", "targets": "river"}))
@@ -148,7 +149,7 @@ def text_to_text_batches(found, batch_size, *, start_token_id, training, pack=Fa
 
 
 def _label_rows(tokenizer, names, length):
-    """Returns the target of each class; names must fit, since a cut one could be taken for another."""
+    """Returns the target of each class; raises ValueError if one is cut, or if two are the same."""
     tokenize = tf.function(
         lambda texts: examples.concatenate([tokenizer.tokenize(texts)], length, tokenizer.end_token_id),
         autograph=False,
@@ -156,6 +157,14 @@ def _label_rows(tokenizer, names, length):
     rows, num_cut = tokenize(tf.constant(list(names)))
     if num_cut:
         raise ValueError(
-            f"`target_length` must hold the name of every class, of {list(names)}. Received: {length}"
+            "`data.target_length` must hold the name of every class, "
+            f"of {list(names)}. Received: data.target_length={length}"
         )
+    seen = {}
+    for name, row in zip(names, rows.to_list(), strict=True):
+        if (other := seen.setdefault(tuple(row), name)) != name:
+            raise ValueError(
+                "`task.label_names` must be names that the tokenizer tells apart. "
+                f"Received: {other!r} and {name!r}, which have the same tokens"
+            )
     return rows

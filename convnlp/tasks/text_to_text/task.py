@@ -134,7 +134,7 @@ class TextToText(Task):
         own = {name: value for name, value in own.items() if value and names_of(value) <= there}
         if "texts" not in own | given:
             own = {}
-        if "label" in own:
+        if "target" not in own | given:
             own |= {name: trained.get(name) for name in ("label_names", "label_threshold")}
         return Fields(**{**own, **given})
 
