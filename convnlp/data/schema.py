@@ -23,7 +23,8 @@ class Schema:
         texts: tuple of strings, names of text fields.
         label: `Label`, `Number`, `MultiLabel` or None.
         several: tuple of strings, those of `texts` that may hold a list of texts, or an object with such a
-            list as "text". The list is read as one text, with `SEVERAL` between its entries.
+            list as "text". The list is read as one text, with `SEVERAL` between its entries, in which a space
+            stands for that character.
     """
 
     texts: tuple
@@ -47,15 +48,17 @@ class Schema:
         return texts + ([self.label.parse(self._label_value(record))] if self.label else [])
 
     def _text(self, field, value):
-        if field not in self.several or isinstance(value, str):
+        if field not in self.several:
             return value
+        if isinstance(value, str):
+            return value.replace(SEVERAL, " ")
         if isinstance(value, dict) and "text" in value:  # as in SQuAD: {"text": [...], "answer_start": [...]}
             return self._text(field, value["text"])
         if not isinstance(value, list | tuple) or not value or not all(isinstance(one, str) for one in value):
             raise ValueError(
                 f"`{field}` must be a string or a non-empty list of strings. Received: {short(value)}"
             )
-        return SEVERAL.join(value)
+        return SEVERAL.join(one.replace(SEVERAL, " ") for one in value)
 
     def _label_value(self, record):
         field = self.label.field

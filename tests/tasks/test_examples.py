@@ -128,6 +128,15 @@ def test_of_several_answers_the_first_is_the_target(tokenizer, tmp_path):
         read_text_to_text(Source(f"jsonl:{path}"), tokenizer, **lengths)
 
 
+@pytest.mark.parametrize("form", [lambda text: text, lambda text: [text, "b"], lambda text: {"text": [text]}])
+def test_a_record_separator_in_a_text_does_not_split_it(tokenizer, tmp_path, form):
+    rows = [{"inputs": f"a{SEVERAL}b", "targets": form(f"a{SEVERAL}b")}]
+    source = Source("jsonl:" + corpus.write_jsonl(tmp_path / "a.jsonl", rows))
+    found = read_text_to_text(source, tokenizer, input_length=12, target_length=6, keep_texts=True)
+    assert found.texts["targets"][0].split(SEVERAL)[0] == "a b"
+    assert tokenizer.detokenize(found.columns[1]) == ["a b"]
+
+
 def test_training_shuffles_for_some_epochs(reviews, tokenizer):
     dataset = classification(reviews, tokenizer, training=True, num_epochs=2.5)
     assert int(dataset.cardinality()) == 125 // 8
