@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from convnlp import losses, tasks
 from convnlp.configs import common
-from convnlp.data import Source
+from convnlp.data import Source, SourceError
 from convnlp.models import Seq2SeqBackbone, Tokenizer
 from tests import corpus
 
@@ -112,10 +112,17 @@ def test_the_scores_are_of_the_second_halves(tmp_path, model):
     }
 
 
-def test_texts_without_a_second_half_have_no_scores(tmp_path, model):
-    task, found = build(tmp_path, ["", ""])
-    with pytest.raises(ValueError, match=r"`found` must hold texts of several tokens\. Received: 2 without"):
-        task.scores(model, found)
+def test_empty_texts_alone_are_refused_when_they_are_read(tmp_path):
+    message = r"a.jsonl, split train: `task.text_field` must hold .* Received: task.text_field='text', empty"
+    with pytest.raises(SourceError, match=message):
+        build(tmp_path, ["", " "])
+    assert len(build(tmp_path, ["", "a"])[1]) == 2
+
+
+def test_empty_texts_have_no_scores(tmp_path, model):
+    task, found = build(tmp_path, ["", "", "a"])
+    with pytest.raises(ValueError, match="Received: 2 empty texts of 'text'"):
+        task.scores(model, found.take([0, 1]))
 
 
 def test_in_training_the_prefix_ends_anywhere(tmp_path):

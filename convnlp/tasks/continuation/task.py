@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from convnlp import losses
-from convnlp.data import batching, examples
+from convnlp.data import SourceError, batching, examples
 from convnlp.layers import dropout_seed
 from convnlp.models import PrefixLM, PrefixLMPreprocessor, Tokenizer
 from convnlp.tasks.continuation.answers import PrefixLMAnswers
@@ -75,8 +75,15 @@ class Continuation(Task):
         return PrefixLMAnswers(model)
 
     def read(self, source, training=False):
+        """As in `Task`; raises `SourceError` if all texts are empty, so that nothing follows a beginning."""
         rows = [examples.Rows((self.text_field,), self.sequence_length)]
-        return examples.load(source, self.tokenizer, rows)
+        found = examples.load(source, self.tokenizer, rows)
+        if tf.reduce_max(found.columns[0].row_lengths()) < 2:  # the end token alone
+            raise SourceError(
+                f"{source}: `task.text_field` must hold texts that are not empty. "
+                f"Received: task.text_field={self.text_field!r}, empty in all {len(found)} examples"
+            )
+        return found
 
     def batches(self, found, batch_size, *, training=False, **order):
         """Makes batches of int32 `token_ids`, bool `padding_mask` and `prefix_mask` [B,L], `weight` [B].
@@ -135,7 +142,7 @@ class Continuation(Task):
         """Scores the second half of each text: nats per token, their exponential, share of right guesses.
 
         Raises:
-            ValueError: if no text has a second half.
+            ValueError: if all texts are empty.
         """
         loss_fn = tf.function(lambda batch: self.loss(model)(batch, None, training=False), autograph=False)
         sums = []
@@ -144,7 +151,10 @@ class Continuation(Task):
             sums.append([values["loss_sum"], values["weight"], values["token_accuracy"][0]])
         total, weight, hits = np.sum(np.array(sums, np.float64), axis=0)
         if not weight:
-            raise ValueError(f"`found` must hold texts of several tokens. Received: {len(found)} without")
+            raise ValueError(
+                "some of the texts to score must not be empty. "
+                f"Received: {len(found)} empty texts of {self.text_field!r}"
+            )
         loss = float(total / weight)
         return {
             "loss": loss,
