@@ -15,7 +15,7 @@ examples, such as exact_match, are also given for all of them together.
 import json
 
 import numpy as np
-from absl import flags
+from absl import flags, logging
 
 from convnlp import outputs, source_flags, tasks
 from convnlp.data import Source, sources
@@ -92,6 +92,9 @@ def values_of(source, field):
 def scores_by_group(task, model, found, groups, batch_size):
     """Scores the examples of each group, and all of them by the scores that are a share of the examples.
 
+    A group that cannot be scored, such as one of empty texts, has no scores, and does not count among all;
+    the reason is logged.
+
     Args:
         task: `Task`.
         model: its model.
@@ -101,16 +104,25 @@ def scores_by_group(task, model, found, groups, batch_size):
 
     Returns:
         (dict of floats for all examples, dict name of a group -> dict of floats, sorted by name).
+
+    Raises:
+        ValueError: if no group can be scored.
     """
-    groups = np.array(groups)
-    each = {
-        str(name): task.scores(model, found.take(np.flatnonzero(groups == name)), batch_size)
-        for name in np.unique(groups)
-    }
-    counts = [scores["num_examples"] for scores in each.values()]
-    shares = {name for scores in each.values() for name in scores if name in task.share_metrics}
+    groups, each, scored = np.array(groups), {}, []
+    for name in map(str, np.unique(groups)):
+        own = found.take(np.flatnonzero(groups == name))
+        try:
+            each[name] = task.scores(model, own, batch_size)
+            scored.append(each[name])
+        except ValueError as error:
+            logging.warning("--by_field: %r has no scores: %s", name, error)
+            each[name], reason = {"num_examples": float(len(own))}, error
+    if not scored:
+        raise reason
+    counts = [scores["num_examples"] for scores in scored]
+    shares = {name for scores in scored for name in scores if name in task.share_metrics}
     whole = {
-        name: float(np.average([scores[name] for scores in each.values()], weights=counts))
+        name: float(np.average([scores[name] for scores in scored], weights=counts))
         for name in task.metrics
         if name in shares
     }
@@ -119,7 +131,7 @@ def scores_by_group(task, model, found, groups, batch_size):
 
 def table_of_groups(whole, each):
     """Returns one line per group, with its number of examples and its scores; the last line is for all."""
-    names = [name for name in next(iter(each.values())) if name != "num_examples"]
+    names = list(dict.fromkeys(name for scores in each.values() for name in scores if name != "num_examples"))
     width = max(len(group) for group in (*each, "all"))
     rows = [f"{'':<{width}}  {'examples':>8}  {'  '.join(names)}"]
     for group, scores in [*each.items(), ("all", whole)]:

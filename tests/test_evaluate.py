@@ -5,6 +5,8 @@ import keras
 import pytest
 
 from convnlp.models import (
+    PrefixLM,
+    PrefixLMPreprocessor,
     Seq2SeqBackbone,
     Seq2SeqLM,
     Seq2SeqLMPreprocessor,
@@ -166,6 +168,27 @@ def test_a_group_of_right_answers_and_one_of_wrong_ones(folder):
         ["True", str(count), "1.0000"],
         ["all", "7", f"{accuracy:.4f}"],
     ]
+
+
+def test_a_group_without_scores_does_not_hide_the_others(folder):
+    folder = folder[0]
+    backbone = Seq2SeqBackbone(200, 1, 2, 8, 16, num_decoder_layers=0)
+    lm = PrefixLM(backbone, PrefixLMPreprocessor(Tokenizer(corpus.tiny_proto()), 12))
+    lm.save_to_preset(str(folder / "prefix_lm"))
+    rows = [
+        {"text": "", "sort": "empty"},
+        {"text": "the river", "sort": "full"},
+        {"text": "", "sort": "full"},
+    ]
+    corpus.write_jsonl(folder / "sorts.jsonl", rows)
+    whole, printed = evaluate(folder, "prefix_lm", "sorts.jsonl", "--by_field=sort")
+    groups = json.loads((folder / "out" / "scores.json").read_text())["groups"]
+    assert groups["empty"] == {"num_examples": 1}
+    assert {*groups["full"]} == {"loss", "perplexity", "token_accuracy", "num_examples"}
+    assert whole == {"num_examples": 2}
+    head, empty, full, _ = (line.split() for line in printed.splitlines())
+    assert (head, empty) == (["examples", "loss", "perplexity", "token_accuracy"], ["empty", "1"])
+    assert len(full) == 5
 
 
 @pytest.mark.slow
