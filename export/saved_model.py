@@ -34,8 +34,8 @@ _MAX_LENGTH = flags.DEFINE_integer(
     "max_length",
     None,
     "The most tokens that a language model generates, without the start token, which generate's --max_length "
-    "counts. Default: the preset's target length; half of a row of its training if the model is an encoder "
-    "that continues texts.",
+    "counts. Default: the preset's target length - 1, as in generate; half of a row of its training if the "
+    "model is an encoder that continues texts.",
     lower_bound=1,
 )
 _CHECK = flags.DEFINE_bool(

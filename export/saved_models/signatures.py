@@ -68,7 +68,8 @@ def servable(model, max_length=None, group_size=None):
     Args:
         model: a model of any task, with its preprocessor.
         max_length: int >= 1. The most tokens to generate, including the end token. Default: the
-            preprocessor's `decoder_sequence_length`; of a `PrefixLM`, half of its `sequence_length`.
+            preprocessor's `decoder_sequence_length` without the start token, which is what `generate` writes;
+            of a `PrefixLM`, half of its `sequence_length`.
         group_size: int >= 1. How many rows of similar length are computed together, in a loop of the graph,
             except in explanations and in windows of contexts, which have their own loops. Default: the whole
             batch.

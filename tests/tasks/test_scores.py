@@ -1,3 +1,4 @@
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -192,12 +193,20 @@ def test_names_of_classes_are_ranked_however_long_they_are(lm, tmp_path):
     assert longest == task.target_length > lm.preprocessor.decoder_sequence_length  # with the end token
 
 
-def test_greedy_predictions_are_what_generate_writes():
+def test_what_is_scored_and_what_is_exported_are_what_generate_writes():
+    keras.utils.set_random_seed(0)
     tokenizer = Tokenizer(corpus.tiny_proto())
     backbone = Seq2SeqBackbone(tokenizer.vocabulary_size(), 1, 2, 8, 16)
     lm = Seq2SeqLM(backbone, Seq2SeqLMPreprocessor(tokenizer, 12, 8))
     texts = ["the old river", "", "a"]
-    assert greedy_predictions(lm, texts, batch_size=2) == lm.generate(texts)
+    written = lm.generate(texts)
+    assert greedy_predictions(lm, texts, batch_size=2) == written
+    signatures, rows = TextToText.answers(lm).signatures()
+    exported = signatures["generate"](text=tf.constant(texts))["generated_text"].numpy()
+    assert [text.decode() for text in exported] == written
+    ids = signatures["ids"](token_ids=rows.of_texts(tf.constant(texts))["token_ids"])["generated_ids"]
+    assert ids.shape == (3, 7)
+    assert not (ids == tokenizer.end_token_id).numpy().any()  # so that one more would be another text
 
 
 def test_pairs_are_written_and_ranked_one_by_one():

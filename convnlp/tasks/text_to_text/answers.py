@@ -20,7 +20,7 @@ class LanguageModelAnswers(Answers):
 
     def signatures(self, max_length=None):
         if max_length is None:
-            max_length = self.model.preprocessor.decoder_sequence_length
+            max_length = self.model.preprocessor.decoder_sequence_length - 1  # without the start token
         if max_length < 1:
             raise ValueError(f"`max_length` must be >= 1. Received: {max_length}")
         _require_room(self.model, max_length)
