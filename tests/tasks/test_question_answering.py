@@ -119,6 +119,18 @@ def test_an_answer_may_be_the_first_token_of_its_context(tmp_path):
     assert (texts_of(batch), batch["weight"].numpy().tolist()) == (["river"], [1])
 
 
+def test_validation_needs_an_answer_that_stands_in_its_context(tmp_path, caplog):
+    task, source = build(), write(tmp_path, *ROWS[2:])
+    with pytest.raises(
+        ValueError, match=r"`data.validation_source` must .*`task.answers_field`.*none in 2 e"
+    ):
+        task.batches(task.read(source), 2)
+    assert "count in the scores alone" in caplog.text
+    assert "training" not in caplog.text
+    task.read(source, training=True)
+    assert "take no part in training" in caplog.text
+
+
 def test_answers_that_stand_nowhere_cannot_be_trained_on(tmp_path):
     task = build()
     found = task.read(write(tmp_path, *ROWS[2:]))

@@ -151,7 +151,7 @@ class QuestionAnswering(Task):
             examples.warn_of(
                 *(source, count, total),
                 f"have no answer of at most {self.max_answer_length} tokens that is in their context, and "
-                "take no part in training",
+                f"{'take no part in training' if training else 'count in the scores alone'}",
             )
         spans = tf.RaggedTensor.from_row_lengths(
             tf.reshape(tf.boolean_mask(spans, usable), [-1]), 2 * tf.cast(usable, tf.int64)
@@ -198,6 +198,9 @@ class QuestionAnswering(Task):
         In evaluation, examples without a span do not count. The batches are those of
         `convnlp.data.batching.labelled_batches`; their label is the places of the first and the last token,
         int32 [B,2].
+
+        Raises:
+            ValueError: if no example has a span.
         """
         if found.labels is None and training:
             found = self.for_training(found)
@@ -205,6 +208,12 @@ class QuestionAnswering(Task):
             windows, spans = self._windows(found)
             windows = windows.take(windows.one_each(spans))
             weights = tf.cast(spans[:, 0] >= 0, tf.float32).numpy()
+            if not weights.any():  # then no step would be better than another
+                raise ValueError(
+                    "`data.validation_source` must hold, in `task.answers_field`, answers that stand in "
+                    f"their contexts. Received: task.answers_field={self.answers_field!r}, none in "
+                    f"{len(found)} examples"
+                )
             found = dataclasses.replace(self._rows(windows, windows.labels(spans)), weights=weights)
         return batching.labelled_batches(found, batch_size, training=training, **order)
 
