@@ -4,13 +4,15 @@ r"""Generates text with a preset: from an input text, or as the continuation of 
     convnlp generate --preset=DIR < inputs.txt
 
 Prints one output per line, one for each input; without --text, the inputs are the lines of standard input.
+A PrefixLM's output is the input as it was given, and what continues it.
 """
 
 import keras_nlp
-from absl import flags
+import tensorflow as tf
+from absl import flags, logging
 
 from convnlp import standard_input, tasks
-from convnlp.models import preset_names
+from convnlp.models import PrefixLM, preset_names
 from convnlp.programs import run
 from convnlp.tasks import fields
 
@@ -30,7 +32,8 @@ _TEXT = flags.DEFINE_multi_string("text", None, "An input; may be repeated.")
 _MAX_LENGTH = flags.DEFINE_integer(
     "max_length",
     None,
-    "Tokens of an output at most, with start and end. Default: the preset's.",
+    "Tokens of an output at most, with start and end. A PrefixLM's prompt counts too: if it is longer, only "
+    "its last tokens are read. Default: the preset's.",
     lower_bound=2,
 )
 _SAMPLER = flags.DEFINE_enum("sampler", "greedy", _SAMPLERS, "How tokens are chosen.")
@@ -64,6 +67,29 @@ def sampler():
     return keras_nlp.samplers.GreedySampler()
 
 
+def warn_of_cut(lm, texts, length):
+    """Logs how many inputs of a `PrefixLM` do not fit into `length` tokens with one that continues them."""
+    counts = lm.preprocessor.tokenizer.ragged(texts).row_lengths()
+    if count := int(tf.math.count_nonzero(counts >= length)):
+        message = (
+            "only the last %d tokens of %d of %d inputs are read, so that one more fits into max_length=%d"
+        )
+        logging.warning(message, length - 1, count, len(texts), length)
+
+
+def continued(lm, texts, length):
+    """Returns texts as they were given, and what a `PrefixLM` adds to them: list of str.
+
+    Its `generate` would return the prompts as they were read, normalised and cut.
+    """
+    rows = lm.preprocessor.generate_preprocess(texts, sequence_length=length)
+    end_token_id = lm.preprocessor.tokenizer.end_token_id
+    found = lm.make_generate_function()(rows, stop_token_ids=[end_token_id])
+    is_new = found["padding_mask"] & ~rows["padding_mask"]
+    both = lm.continued(tf.constant(texts), tf.where(is_new, found["token_ids"], 0))
+    return [text.decode() for text in both.numpy()]
+
+
 def main(_):
     """Inputs -> preset -> sampler -> outputs."""
     check_flags()
@@ -88,9 +114,18 @@ def main(_):
     if _SAMPLER.value == "top_k" and _TOP_K.value > most:
         raise ValueError(f"`top_k` must be at most the vocabulary, {most}. Received: top_k={_TOP_K.value}")
     lm.compile(sampler=sampler())
+    if isinstance(lm, PrefixLM):
+        length = _MAX_LENGTH.value or lm.preprocessor.sequence_length
+        lm.backbone.require_length("encoder", "max_length", length)
+        warn_of_cut(lm, texts, length)
     for start in range(0, len(texts), _BATCH_SIZE.value):
-        for text in lm.generate(texts[start : start + _BATCH_SIZE.value], max_length=_MAX_LENGTH.value):
-            print(text, flush=True)  # somebody may be waiting for it
+        chunk = texts[start : start + _BATCH_SIZE.value]
+        if isinstance(lm, PrefixLM):
+            found = continued(lm, chunk, length)
+        else:
+            found = lm.generate(chunk, max_length=_MAX_LENGTH.value)
+        for text in found:
+            print(text.replace("\n", " "), flush=True)  # somebody may be waiting for it
 
 
 if __name__ == "__main__":

@@ -4,6 +4,8 @@ import shutil
 import pytest
 
 from convnlp.models import (
+    PrefixLM,
+    PrefixLMPreprocessor,
     Seq2SeqBackbone,
     Seq2SeqLM,
     Seq2SeqLMPreprocessor,
@@ -55,6 +57,28 @@ def test_a_preset_of_another_class_is_one_line(presets, tmp_path):
     expected = f"Received: preset={preset}, a TextClassifier"
     assert done.stderr.splitlines()[-1] == f"error: `preset` must hold a model that writes text. {expected}"
     assert "Traceback" not in done.stderr
+
+
+def test_a_prompt_is_printed_as_it_was_given(presets, tmp_path):
+    tokenizer = Tokenizer(corpus.tiny_proto())
+    backbone = Seq2SeqBackbone(tokenizer.vocabulary_size(), 1, 2, 8, 16, num_decoder_layers=0)
+    lm = PrefixLM(backbone, PrefixLMPreprocessor(tokenizer, 12))
+    lm.save_to_preset(str(tmp_path / "lm"))
+    texts = ["the  ﬁne 😀", "", "the old\nriver ", "the captain paints the garden " * 9]
+    flags = [*(f"--text={text}" for text in texts), "--max_length=9", "--batch_size=3"]
+    done = run_program("convnlp.generate", f"--preset={tmp_path}/lm", *flags)
+    assert done.returncode == 0, done.stderr
+    added = lm.generate(texts, max_length=9, strip_prompt=True)
+    lines = done.stdout.split("\n")[:-1]
+    assert len(lines) == 4
+    for line, text, more in zip(lines, texts, added, strict=True):
+        prompt = text.rstrip().replace("\n", " ")
+        assert line.startswith(prompt)
+        assert line[len(prompt) :].lstrip() == more
+    assert added[0]
+    assert "only the last 8 tokens of 1 of 4 inputs are read" in done.stderr
+    done = run_program("convnlp.generate", f"--preset={tmp_path}/lm", "--text=the river")
+    assert "are read" not in done.stderr
 
 
 @pytest.mark.parametrize(
