@@ -131,9 +131,14 @@ def _usable(sampler, vocabulary_size):
             "a number > 0",
             lambda value: isinstance(value, numbers.Real) and 0 < value < math.inf,
         ),
-        ("num_beams", "at least 1", lambda value: value >= 1),
+        ("num_beams", "an integer >= 1", lambda value: isinstance(value, numbers.Integral) and value >= 1),
+        ("p", "in [0, 1]", lambda value: isinstance(value, numbers.Real) and 0 <= value <= 1),
         ("return_all_beams", "False, as `generate` returns one text each", lambda value: not value),
-        ("k", f"in [1, {vocabulary_size}], the vocabulary", lambda value: 1 <= value <= vocabulary_size),
+        (
+            "k",
+            f"an integer in [1, {vocabulary_size}], the vocabulary",
+            lambda value: isinstance(value, numbers.Integral) and 1 <= value <= vocabulary_size,
+        ),
     ):
         value = getattr(sampler, name, None)
         if value is not None and not holds(value):

@@ -1,4 +1,5 @@
 import concurrent.futures
+import math
 import threading
 
 import keras
@@ -349,8 +350,12 @@ def test_it_stays_greedy_unless_compiled_with_another_sampler(backbone, tokenize
             keras_nlp.samplers.TopKSampler(k=3, temperature=0.0),
             "`temperature` of the sampler must be a number > 0",
         ),
-        (keras_nlp.samplers.TopKSampler(k=201), r"`k` of the sampler must be in \[1, 200\], the vocabulary"),
-        (keras_nlp.samplers.BeamSampler(num_beams=0), "`num_beams` of the sampler must be at least 1"),
+        (keras_nlp.samplers.TopKSampler(k=201), r"`k` of the sampler must be an integer in \[1, 200\], the"),
+        (keras_nlp.samplers.TopKSampler(k=2.5), r"`k` of the sampler must be an integer .* Received: k=2.5"),
+        (keras_nlp.samplers.BeamSampler(num_beams=2.5), "`num_beams` of the sampler must be an integer >= 1"),
+        (keras_nlp.samplers.TopPSampler(p=1.5), r"`p` of the sampler must be in \[0, 1\]. Received: p=1.5"),
+        (keras_nlp.samplers.TopPSampler(p=math.nan), "`p` of the sampler must be .* Received: p=nan"),
+        (keras_nlp.samplers.BeamSampler(num_beams=0), "`num_beams` of the sampler must be an integer >= 1"),
         (
             keras_nlp.samplers.BeamSampler(return_all_beams=True),
             "`return_all_beams` of the sampler must be False",
