@@ -36,13 +36,20 @@ _FIELDS = {
 }
 
 
-def check(config):
-    """Opens `task.unlabelled_source` and checks its rows before anything is trained.
+def check(config, backbone):
+    """Opens `task.unlabelled_source` and checks its rows before anything is trained, and the backbone.
 
     Raises:
+        ValueError: if masked language modelling cannot train the backbone.
         SourceError: if the source is missing, has no field of texts or rows that cannot be used, or too few
             to hold some out.
     """
+    if not backbone.num_layers or backbone.encoder.pool_factor > 1:
+        raise ValueError(
+            "`task.unlabelled_source` must be empty unless the model has an encoder with an output for every "
+            f"token. Received: task.unlabelled_source={config.task.unlabelled_source}, a model with "
+            f"num_layers={backbone.num_layers}, pool_size={backbone.pool_size}"
+        )
     field = _text_field(config)
     for name in ("data.split", "data.validation_split"):
         source = Source(config.task.unlabelled_source, _FIELDS[name], config.data.data_dir)

@@ -65,7 +65,7 @@ def run(config, workdir, strategy, finish=False, resume_with_changes=False):
     num_overlapping = data.report_overlap(found, held_out, tokenizer) if worker == 0 else {}
     is_adapted = bool(config.task.unlabelled_source) and not task.has_teachers
     if is_adapted:
-        adaptation.check(config)
+        adaptation.check(config, backbone)
     labelled, scored = found, held_out.values()
     found = _for_training(config, task, found, scored, tokenizer)  # may take long: teachers are asked
     batch_size = config.train.batch_size // num_workers

@@ -119,6 +119,13 @@ def test_the_text_is_looked_at_before_anything_is_trained(folder, tmp_path, unla
     assert not (tmp_path / "preset").exists()
 
 
+@pytest.mark.parametrize("size", [{"num_layers": 0, "num_decoder_layers": 1}, {"pool_size": 2}])
+def test_a_model_that_a_masked_lm_cannot_train_is_refused_before_its_texts_are_read(folder, size):
+    size = {**SIZE, "num_decoder_layers": 0, "mixer": "dynamic_conv", **size}
+    with pytest.raises(ValueError, match=r"`task.unlabelled_source` must be empty unless the model"):
+        adaptation.check(config_of(folder, "none.jsonl"), Seq2SeqBackbone(200, **size))
+
+
 def test_a_column_of_row_numbers_is_not_the_text(folder, tmp_path):
     rows = "".join(f"{i},{row['text']}\n" for i, row in enumerate(corpus.reviews(5)))
     (tmp_path / "numbered.csv").write_text(f",body\n{rows}")  # as pandas writes it
