@@ -45,10 +45,12 @@ def choose(found, alike=None):
     chosen = _chosen(_counts(keys, classes), share)
     is_held = np.isin(keys, np.array([*chosen], np.uint64))
     if not chosen or is_held.all():
+        different, num_classes = len(np.unique(keys)), len(np.unique(classes))
+        kind = "as they are read" if found.groups is None else "groups, such as contexts"
         raise SourceError(
             "`data.validation_split` must name a split: there are too few different examples to hold any "
-            f"out. Received: {count} examples ({len(np.unique(keys))} different as they are read, "
-            f"{len(np.unique(classes))} classes)"
+            f"out. Received: {count} examples ({different} different {kind}"
+            f"{f', {num_classes} classes' if num_classes > 1 else ''})"
         )
     return is_held
 

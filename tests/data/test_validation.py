@@ -173,6 +173,12 @@ def test_the_error_tells_ids_as_classes_from_texts_that_read_alike(order, differ
         validation.choose(found)
 
 
+def test_the_error_counts_groups_where_they_stay_together():
+    found = dataclasses.replace(examples(6, None), groups=np.zeros(6, np.uint64))
+    with pytest.raises(SourceError, match=r"6 examples \(1 different groups, such as contexts\)$"):
+        validation.choose(found)
+
+
 def test_what_is_taken_keeps_its_order_labels_and_texts():
     found = dataclasses.replace(examples(5, np.arange(5)), texts={"text": list("abcde")})
     taken = validation.take(found, np.array([False, True, False, True, True]))
