@@ -14,6 +14,7 @@ import numpy as np
 from absl import flags
 
 from convnlp import outputs
+from convnlp.data import lengths
 from convnlp.models import Seq2SeqBackbone, TextClassifier, TextClassifierPreprocessor, Tokenizer, presets
 from convnlp.models.pooled_encoder import FIXED_POOLING
 from convnlp.models.preset_checks import PREPROCESSOR
@@ -22,7 +23,6 @@ from convnlp.programs import run
 from convnlp.tasks.rows import TEXT, EncoderRows, signature
 
 _FORMATS = ("jsonl", "npy")
-_LENGTH = 512  # tokens, for a preset that does not say how many it reads
 
 _POOLING = flags.DEFINE_enum(
     "pooling",
@@ -34,7 +34,7 @@ _POOLING = flags.DEFINE_enum(
 _SEQUENCE_LENGTH = flags.DEFINE_integer(
     "sequence_length",
     None,
-    "Tokens to read of each text. Default: the preset's; 512 if it has none.",
+    "Tokens to read of each text. Default: the preset's; up to 1,024 if it was only pre-trained.",
     lower_bound=3,
 )
 
@@ -46,8 +46,7 @@ def encoder(directory):
         _SEQUENCE_LENGTH.value
         or presets.entry(directory, PREPROCESSOR, "config", "encoder_sequence_length")
         or presets.entry(directory, PREPROCESSOR, "config", "sequence_length")
-        or presets.entry(directory, "experiment.json", "data", "input_length")
-        or min(_LENGTH, backbone.reading_stack.longest_text() or _LENGTH)
+        or min(lengths.LONGEST, backbone.reading_stack.longest_text() or lengths.LONGEST)
     )
     return TextClassifier(backbone, 2, TextClassifierPreprocessor(tokenizer, length))
 
@@ -72,7 +71,8 @@ def main(_):
         function = signature(embed, text=TEXT)
     else:
         function = signature(lambda text, text_pair: embed((text, text_pair)), text=TEXT, text_pair=TEXT)
-    answered = program.answered(function, model.preprocessor.tokenizer, num_texts, found)
+    longest = model.preprocessor.sequence_length - 1 if num_texts == 1 else None
+    answered = program.answered(function, model.preprocessor.tokenizer, num_texts, found, longest)
     if format == "npy":
         vectors = np.array([answer["embedding"] for _, answer in answered], "float32")
         file = io.BytesIO()

@@ -159,7 +159,7 @@ def test_several_labels(presets):
 def test_text_to_text(presets):
     folder, models = presets
     found = run("predict", f"--preset={folder}/lm", *[f"--text={text}" for text in TEXTS])
-    expected = models["lm"].generate(TEXTS, max_length=9)  # whose first token is the start
+    expected = models["lm"].generate(TEXTS)
     assert [row["generated_text"] for row in found] == expected
 
 
@@ -251,6 +251,19 @@ def test_vectors_are_those_of_the_exported_signature_for_longer_texts_too(preset
     (row,) = run("embed", f"--preset={folder}/{name}", f"--text={LONG}")
     exported = servable(models[name]).signatures["embed"]
     np.testing.assert_allclose(row["embedding"], exported(tf.constant([LONG]))["embedding"][0], atol=1e-5)
+
+
+def test_an_encoder_alone_reads_1024_tokens_and_says_what_it_cuts(presets):
+    folder, models = presets
+    longer = "the river finds an old captain " * 400
+    flags = [f"--preset={folder}/encoder", f"--text={LONG}", f"--text={longer}"]
+    done = run_program("convnlp.embed", *flags)
+    vectors = [json.loads(line)["embedding"] for line in done.stdout.splitlines()]
+    rows = TextClassifierPreprocessor(models["lm"].preprocessor.tokenizer, 1024)(tf.constant([LONG, longer]))
+    np.testing.assert_allclose(vectors, models["classifier"].pooled(rows, "mean"), atol=1e-5)
+    assert done.stderr == "1 of 2 texts have more than 1023 tokens and are cut\n"
+    done = run_program("convnlp.embed", *flags, "--sequence_length=20000")
+    assert done.stderr == ""
 
 
 def test_a_model_of_pairs_has_vectors_of_single_texts(presets):

@@ -117,7 +117,7 @@ def texts(directory, as_trained=True):
     return len(names), found
 
 
-def answered(function, tokenizer, num_texts, found):
+def answered(function, tokenizer, num_texts, found, longest=None):
     """Yields answers to all texts.
 
     Args:
@@ -125,6 +125,8 @@ def answered(function, tokenizer, num_texts, found):
         tokenizer: the model's `convnlp.models.Tokenizer`.
         num_texts: int, 1 or 2.
         found: what `texts` returned.
+        longest: int, tokens that are read of a text, without its end token; a line says how many texts have
+            more. Default None: any number.
 
     Yields:
         (record, dict, output -> NumPy value), in order.
@@ -132,13 +134,20 @@ def answered(function, tokenizer, num_texts, found):
     Raises:
         ValueError: if there are no texts.
     """
-    started, count, num_blank = time.monotonic(), 0, 0
+    started, count, num_blank, num_cut = time.monotonic(), 0, 0, 0
     names = ("text", "text_pair")[:num_texts]
-    lengths = asking.lengths_in_tokens(tokenizer.ragged)
+    in_tokens = asking.lengths_in_tokens(tokenizer.ragged)
+
+    def lengths_of(rows):
+        nonlocal num_cut
+        lengths = in_tokens(rows)
+        num_cut += 0 if longest is None else int((lengths > longest).sum())
+        return lengths
+
     is_asked_by_hand = not (_SOURCE.value or _TEXT.value) and standard_input.is_terminal()
     while chunk := list(itertools.islice(found, 1 if is_asked_by_hand else asking.CHUNK)):
         rows = [texts for _, texts in chunk]
-        answers = asking.in_batches(function, names, rows, _BATCH_SIZE.value, lengths)
+        answers = asking.in_batches(function, names, rows, _BATCH_SIZE.value, lengths_of)
         for (record, _), answer in zip(chunk, answers, strict=True):
             yield record, answer
         count += len(chunk)
@@ -151,6 +160,8 @@ def answered(function, tokenizer, num_texts, found):
             num_blank,
             count,
         )
+    if num_cut:
+        logging.warning("%d of %d texts have more than %d tokens and are cut", num_cut, count, longest)
     if _OUTPUT.value is not None:
         seconds = time.monotonic() - started
         print(f"{count:,} texts in {seconds:.1f} s -> {_OUTPUT.value}", file=sys.stderr)
